@@ -1,0 +1,5 @@
+"""`python -m ebmm` is `ebmm`."""
+
+from .cli import main
+
+main()

@@ -1,0 +1,67 @@
+"""What is checked at the door, so that the code inside can trust its types.
+
+Every message says what was given and what was expected.
+"""
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from .interface import Domain
+
+Shape = tuple[int, ...]
+
+
+def as_patterns(given: Any, shape: Shape, domain: Domain, dtype: np.dtype, *, what: str) -> tuple[np.ndarray, bool]:
+    """The given pattern or batch as a batch of `dtype`, and whether it was a single pattern."""
+    array = _as_array(given, what)
+    if not any(jnp.issubdtype(array.dtype, kind) for kind in (jnp.floating, jnp.integer, jnp.bool_)):
+        raise ValueError(f"{what}: got dtype {array.dtype}; expected real numbers (floating point, integer or bool).")
+    batch, single = _as_batch(array, shape, what)
+    with np.errstate(over="ignore"):  # what overflows becomes infinite and is refused as such
+        converted = batch.astype(dtype)
+    if not np.isfinite(converted).all():
+        bad = int(np.argwhere(~np.isfinite(converted))[0][0])
+        raise ValueError(f"{what}: pattern {bad} holds NaN or infinity; expected finite numbers in {dtype}.")
+    if domain is not None:
+        low, high = float(converted.min()), float(converted.max())
+        if low < domain[0] or high > domain[1]:
+            hint = " Divide 8-bit images by 255." if domain == (0.0, 1.0) and 1 < high <= 255 and low >= 0 else ""
+            raise ValueError(
+                f"{what}: got values from {low:g} to {high:g}; this memory holds values in "
+                f"[{domain[0]:g}, {domain[1]:g}].{hint}"
+            )
+    return converted, single
+
+
+def as_mask(given: Any, batch_shape: Shape, shape: Shape) -> np.ndarray:
+    """The mask of undamaged dimensions, one for each query; one of a pattern's shape serves them all."""
+    array = _as_array(given, "known")
+    if array.dtype != bool:
+        raise ValueError(f"known: got dtype {array.dtype}; expected a bool mask, True where a query is undamaged.")
+    if array.shape not in (shape, batch_shape):
+        raise ValueError(
+            f"known: got shape {array.shape}; expected {shape} for all queries or {batch_shape}, one mask for each."
+        )
+    return np.broadcast_to(array, batch_shape)
+
+
+def _as_array(given: Any, what: str) -> np.ndarray:
+    try:
+        return np.asarray(given)
+    except ValueError as error:  # lists of unequal length
+        raise ValueError(
+            f"{what}: got something that is not an array ({error}); expected numbers in one shape."
+        ) from None
+
+
+def _as_batch(array: np.ndarray, shape: Shape, what: str) -> tuple[np.ndarray, bool]:
+    if array.shape == shape:
+        return array[None], True
+    if array.shape[1:] != shape or array.ndim != len(shape) + 1:
+        expected = f"one pattern of shape {shape} or a batch of shape ({', '.join(['n', *map(str, shape)])})"
+        raise ValueError(f"{what}: got shape {array.shape}; expected {expected}.")
+    if array.shape[0] == 0:
+        raise ValueError(f"{what}: got an empty batch of shape {array.shape}; expected at least one pattern.")
+    return array, False

@@ -1,0 +1,23 @@
+"""The meta-objective: what one episode of writing and reading costs."""
+
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
+
+from ..interface import AbstractMemoryModel
+
+
+def reconstruction_loss(
+    model: AbstractMemoryModel,
+    patterns: Float[Array, "n *pattern"],
+    queries: Float[Array, "n *pattern"],
+    *,
+    known: Bool[Array, "n *pattern"] | None = None,
+    key: PRNGKeyArray | None = None,
+) -> Float[Array, ""]:
+    """Write the patterns, read the queries, and sum the error over all read iterates.
+
+    Σₖ 1/N Σᵢ ‖xᵢ − xᵢ⁽ᵏ⁾‖², the step-wise reconstruction loss. Its gradient with respect to the model is
+    the meta-gradient.
+    """
+    trajectory = model.read(model.write(patterns, key=key), queries, known=known, key=key).trajectory
+    return jnp.sum((trajectory - patterns) ** 2) / patterns.shape[0]

@@ -1,0 +1,57 @@
+"""Learned step sizes: how far each write step and each read step goes."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, ArrayLike, Float
+
+TERMS = ("energy", "gradient", "prior")
+
+
+def _before_softplus(values: ArrayLike) -> Array:
+    positive = jnp.asarray(values, dtype=float)
+    return positive + jnp.log(-jnp.expm1(-positive))
+
+
+class WriteRates(eqx.Module):
+    """One rate for each write step, writable layer and term of the writing loss: η, ηα and ηβ.
+
+    Softplus keeps them non-negative. Below 1 it is nearly an exponential, so that a step of the
+    meta-optimizer changes a rate in proportion, be it 1e-5 or 0.5.
+    """
+
+    raw: Float[Array, "steps layers 3"]
+
+    @classmethod
+    def starting_at(cls, values: ArrayLike, *, steps: int) -> "WriteRates":
+        """The same positive `values` [layers, 3] at every step."""
+        return cls(_before_softplus(jnp.broadcast_to(values, (steps, *jnp.shape(values)))))
+
+    def __call__(self) -> Float[Array, "steps layers 3"]:
+        return jax.nn.softplus(self.raw)
+
+
+class Decreasing(eqx.Module):
+    """A positive sequence that never increases: γ⁽ᵏ⁾ = γ⁽ᵏ⁻¹⁾ σ(η⁽ᵏ⁾), with γ⁽¹⁾ and the logits η learned."""
+
+    raw_first: Float[Array, ""]
+    logits: Float[Array, " steps_after_first"]
+
+    @classmethod
+    def starting_at(cls, first: ArrayLike, *, decay: float, steps: int) -> "Decreasing":
+        return cls(_before_softplus(first), jnp.full(steps - 1, jax.scipy.special.logit(decay), dtype=float))
+
+    def __call__(self) -> Float[Array, " steps"]:
+        first = jax.nn.softplus(self.raw_first)[None]
+        return jnp.concatenate([first, first * jnp.cumprod(jax.nn.sigmoid(self.logits))])
+
+
+class ReadRates(eqx.Module):
+    """Step sizes γ and momenta ψ of reading, one of each for every read step."""
+
+    rates: Decreasing
+    momenta: Decreasing
+
+    @classmethod
+    def starting_at(cls, *, rate: ArrayLike, momentum: float, decay: float, steps: int) -> "ReadRates":
+        return cls(*(Decreasing.starting_at(first, decay=decay, steps=steps) for first in (rate, momentum)))

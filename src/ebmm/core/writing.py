@@ -1,0 +1,48 @@
+"""Writing: store patterns in the writable layers by a few gradient steps on the writing loss.
+
+    W(x, θ) = E(x; θ) + α ‖∇ₓE(x; θ)‖² + β ‖θ − θ̄‖²                  (the writing loss)
+    θ⁽ᵗ⁺¹⁾ = θ⁽ᵗ⁾ − η⁽ᵗ⁾ mean over the patterns of ∇_θ W(xᵢ, θ⁽ᵗ⁾)   (the writing rule)
+
+Every step, layer and term has a rate of its own, so η, ηα and ηβ are learned as three numbers.
+"""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from .energy import Energy, Layers, Where, with_layers, writable_layers
+from .rates import WriteRates
+
+
+def writing_gradients(
+    energy: Energy, where: Where, layers: Layers, patterns: Float[Array, "n *pattern"]
+) -> tuple[Layers, Layers]:
+    """∇_θ of the mean energy and of the mean ‖∇ₓE‖², from one forward-over-reverse pass.
+
+    With v = ∇ₓE, the derivative of x ↦ ∇_θ E in direction v is ½ ∇_θ ‖∇ₓE‖², and ∇_θ E comes with it.
+    """
+
+    def mean_energy(layers: Layers, patterns: Array) -> Array:
+        return jnp.mean(jax.vmap(with_layers(energy, where, layers))(patterns))
+
+    directions = patterns.shape[0] * jax.grad(mean_energy, argnums=1)(layers, patterns)
+    of_energy, half = jax.jvp(lambda x: jax.grad(mean_energy)(layers, x), (patterns,), (directions,))
+    return of_energy, jax.tree.map(lambda h: 2 * h, half)
+
+
+def write(
+    energy: Energy, where: Where, rates: WriteRates, patterns: Float[Array, "n *pattern"], *, unroll: bool = False
+) -> Layers:
+    """The writable layers after all write steps on these patterns, θ⁽ᵀ⁾."""
+    initial = writable_layers(energy, where)
+
+    def step(layers: Layers, step_rates: Float[Array, "layers 3"]) -> tuple[Layers, None]:
+        def descend(rate, now, start, of_energy, of_norm):
+            change = rate[0] * of_energy + rate[1] * of_norm + rate[2] * 2 * (now - start)
+            return (now - change).astype(now.dtype)
+
+        gradients = writing_gradients(energy, where, layers, patterns)
+        by_layer = zip(step_rates, layers, initial, *gradients, strict=True)
+        return tuple(jax.tree.map(lambda *a, r=rate: descend(r, *a), *trees) for rate, *trees in by_layer), None
+
+    return jax.lax.scan(step, initial, rates(), unroll=unroll)[0]

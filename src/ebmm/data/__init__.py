@@ -1,0 +1,1 @@
+"""Patterns to store and the damage to recover them from."""

@@ -1,0 +1,56 @@
+"""The one interface of every memory model: one trainer, one evaluator and one test suite serve them all."""
+
+import abc
+
+import equinox as eqx
+from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree
+
+Domain = tuple[float, float] | None
+"""The interval that every value of a pattern lies in, or None for the whole line."""
+
+
+class Readout(eqx.Module):
+    """What reading returns: the last iterates, all of them, and their energies, the queries' first.
+
+    A memory that was asked for a single pattern leaves the batch axis n out.
+    """
+
+    patterns: Float[Array, "*n_pattern"]
+    trajectory: Float[Array, "steps *n_pattern"]
+    energies: Float[Array, "steps_and_query *n"] | None
+
+
+class AbstractMemoryModel(eqx.Module):
+    """Anything that stores a batch of patterns in a state and recovers them from damaged copies."""
+
+    pattern_shape: eqx.AbstractVar[tuple[int, ...]]
+    domain: eqx.AbstractVar[Domain]
+
+    @property
+    @abc.abstractmethod
+    def memory_size(self) -> int:
+        """The number of floats that writing may change."""
+
+    @property
+    @abc.abstractmethod
+    def initial_state(self) -> PyTree:
+        """The state of a memory that nothing has been written to."""
+
+    @abc.abstractmethod
+    def write(self, patterns: Float[Array, "n *pattern"], *, key: PRNGKeyArray | None = None) -> PyTree:
+        """The state that holds these patterns."""
+
+    @abc.abstractmethod
+    def read(
+        self,
+        state: PyTree,
+        queries: Float[Array, "n *pattern"],
+        *,
+        known: Bool[Array, "n *pattern"] | None = None,
+        key: PRNGKeyArray | None = None,
+    ) -> Readout:
+        """What the state recalls for each query; the dimensions marked in `known` are undamaged."""
+
+    @abc.abstractmethod
+    def energies(self, state: PyTree, patterns: Float[Array, "n *pattern"]) -> Float[Array, " n"] | None:
+        """The energy of each pattern, or None where the model defines none."""

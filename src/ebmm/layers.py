@@ -1,0 +1,209 @@
+"""The building blocks of the paper's networks: convolution, layer norm, residual blocks.
+
+Everything is written for one example, images as [height, width, channels]; `jax.vmap` adds the batch.
+"""
+
+from functools import partial, reduce
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray
+
+_he_normal = jax.nn.initializers.he_normal
+
+
+def he_linear(inputs: int, outputs: int, *, key: PRNGKeyArray) -> eqx.nn.Linear:
+    """A fully connected layer with He's initial weights and zero biases."""
+    layer = eqx.nn.Linear(inputs, outputs, key=key)
+    weight = _he_normal(in_axis=1, out_axis=0)(key, (outputs, inputs))
+    return eqx.tree_at(lambda linear: (linear.weight, linear.bias), layer, (weight, jnp.zeros(outputs)))
+
+
+def _views(image: Float[Array, "h w c"], size: int, stride: int) -> list[Float[Array, "h2 w2 c"]]:
+    """What each of the size×size entries of a kernel sees, for an output of 1/stride the height and width.
+
+    Zeros are padded as TensorFlow's "SAME" does: where the number is odd, one more at the end.
+    """
+    outputs = [-(-length // stride) for length in image.shape[:2]]
+    spans = [(length - 1) * stride + 1 for length in outputs]
+    missing = [max(span + size - 1 - length, 0) for span, length in zip(spans, image.shape[:2], strict=True)]
+    padded = jnp.pad(image, [*((m // 2, m - m // 2) for m in missing), (0, 0)])
+    return [
+        padded[row : row + spans[0] : stride, column : column + spans[1] : stride]
+        for row in range(size)
+        for column in range(size)
+    ]
+
+
+def _convolve_patches(image: Array, kernel: Array, stride: int) -> Array:
+    return jnp.concatenate(_views(image, kernel.shape[0], stride), -1) @ kernel.reshape(-1, kernel.shape[-1])
+
+
+def _convolve_xla(image: Array, kernel: Array, stride: int) -> Array:
+    layout = ("NHWC", "HWIO", "NHWC")
+    return jax.lax.conv_general_dilated(image[None], kernel, (stride, stride), "SAME", dimension_numbers=layout)[0]
+
+
+LOWERINGS = {"patches": _convolve_patches, "xla": _convolve_xla}
+FASTEST = {"cpu": "patches", "gpu": "patches"}
+"""By platform, as `benchmarks/convolution.py` measured it inside the read and write loops; elsewhere XLA's own."""
+
+
+def convolve(
+    image: Float[Array, "h w inputs"], kernel: Float[Array, "size size inputs outputs"], stride: int = 1
+) -> Float[Array, "h2 w2 outputs"]:
+    return LOWERINGS[FASTEST.get(jax.default_backend(), "xla")](image, kernel, stride)
+
+
+def shrunk(image_shape: tuple[int, ...], halvings: int) -> tuple[int, int]:
+    """Height and width after so many layers of stride 2."""
+    height, width = (-(-length // 2**halvings) for length in image_shape[:2])
+    return height, width
+
+
+def average_pool(image: Float[Array, "h w c"], size: int, stride: int) -> Float[Array, "h2 w2 c"]:
+    """The mean of each window, over those of its pixels that lie inside the image."""
+    counts = reduce(jnp.add, _views(jnp.ones_like(image[..., :1]), size, stride))
+    return reduce(jnp.add, _views(image, size, stride)) / counts
+
+
+class Convolution(eqx.Module):
+    """A square convolution with bias."""
+
+    kernel: Float[Array, "size size inputs outputs"]
+    bias: Float[Array, " outputs"]
+    stride: int = eqx.field(static=True)
+
+    def __init__(self, inputs: int, outputs: int, size: int, *, stride: int = 1, key: PRNGKeyArray):
+        self.kernel = _he_normal(in_axis=(0, 1, 2))(key, (size, size, inputs, outputs))
+        self.bias = jnp.zeros(outputs)
+        self.stride = stride
+
+    def __call__(self, image: Float[Array, "h w inputs"]) -> Float[Array, "h2 w2 outputs"]:
+        return convolve(image, self.kernel, self.stride) + self.bias
+
+
+class LayerNorm(eqx.Module):
+    """Zero mean and unit variance over all axes of one example, then a scale and an offset for each channel."""
+
+    scale: Float[Array, " channels"]
+    offset: Float[Array, " channels"]
+
+    def __init__(self, channels: int):
+        self.scale = jnp.ones(channels)
+        self.offset = jnp.zeros(channels)
+
+    def __call__(self, x: Float[Array, "*axes channels"]) -> Float[Array, "*axes channels"]:
+        centred = x - jnp.mean(x)
+        return centred * jax.lax.rsqrt(jnp.mean(centred**2) + 1e-5) * self.scale + self.offset
+
+
+class MemoryConvolution(eqx.Module):
+    """A 3×3 convolution whose last output channels are memory and whose others are static."""
+
+    static: Convolution
+    memory: Convolution
+
+    def __init__(self, inputs: int, outputs: int, memory_width: int, *, stride: int = 1, key: PRNGKeyArray):
+        static_key, memory_key = jax.random.split(key)
+        self.static = Convolution(inputs, outputs - memory_width, 3, stride=stride, key=static_key)
+        self.memory = Convolution(inputs, memory_width, 3, stride=stride, key=memory_key)
+
+    def __call__(self, image: Float[Array, "h w inputs"]) -> Float[Array, "h2 w2 outputs"]:
+        return jnp.concatenate([self.static(image), self.memory(image)], axis=-1)
+
+
+class ResBlock(eqx.Module):
+    """The residual block that halves height and width; with a memory width, parts of its convolutions are memory.
+
+    The paper defines only its low-level `resblock`; its `ResBlock` is read as the same without memory. The
+    second convolution has stride 1, since its output is added to its own input.
+    """
+
+    first: Convolution | MemoryConvolution
+    first_norm: LayerNorm
+    second: Convolution | MemoryConvolution
+    second_norm: LayerNorm
+    skip: Convolution
+
+    def __init__(self, inputs: int, channels: int, memory_width: int = 0, *, key: PRNGKeyArray):
+        keys = jax.random.split(key, 3)
+        make = partial(MemoryConvolution, memory_width=memory_width) if memory_width else partial(Convolution, size=3)
+        self.first = make(inputs, channels, stride=2, key=keys[0])
+        self.first_norm = LayerNorm(channels)
+        self.second = make(channels, channels, key=keys[1])
+        self.second_norm = LayerNorm(channels)
+        self.skip = Convolution(inputs, channels, 1, key=keys[2])
+
+    def __call__(self, image: Float[Array, "h w inputs"]) -> Float[Array, "h2 w2 channels"]:
+        x = jnp.tanh(self.first_norm(self.first(image)))
+        y = jnp.tanh(self.second_norm(self.second(x) + x))
+        return x + y + self.skip(average_pool(image, 3, 2))  # pooled first: the two commute, and this is cheaper
+
+
+class Bottleneck(eqx.Module):
+    """The residual block whose 3×3 convolution is partly memory."""
+
+    narrow: Convolution
+    narrow_norm: LayerNorm
+    wide: MemoryConvolution
+    wide_norm: LayerNorm
+    skip: Convolution
+
+    def __init__(
+        self, inputs: int, channels: int, narrow: int, memory_width: int, *, downscale: bool, key: PRNGKeyArray
+    ):
+        keys = jax.random.split(key, 3)
+        self.narrow = Convolution(inputs, narrow, 1, key=keys[0])
+        self.narrow_norm = LayerNorm(narrow)
+        self.wide = MemoryConvolution(narrow, channels, memory_width, stride=2 if downscale else 1, key=keys[1])
+        self.wide_norm = LayerNorm(channels)
+        self.skip = Convolution(inputs, channels, 1, key=keys[2])
+
+    @property
+    def memory(self) -> Convolution:
+        return self.wide.memory
+
+    def __call__(self, image: Float[Array, "h w inputs"]) -> Float[Array, "h2 w2 channels"]:
+        x = jnp.tanh(self.narrow_norm(self.narrow(image)))
+        x = jnp.tanh(self.wide_norm(self.wide(x)))
+        return x + self.skip(image if self.memory.stride == 1 else average_pool(image, 3, 2))
+
+
+class RecurrentHead(eqx.Module):
+    """From features to one number: a gated convolutional recurrence over the same features, then two dense layers."""
+
+    candidate: Convolution
+    candidate_norm: LayerNorm
+    gate: Convolution
+    gate_norm: LayerNorm
+    dense: eqx.nn.Linear
+    out: eqx.nn.Linear
+    hops: int = eqx.field(static=True)
+
+    def __init__(self, features: tuple[int, int, int], *, hidden: int, dense: int, hops: int = 3, key: PRNGKeyArray):
+        keys = jax.random.split(key, 4)
+        height, width, inputs = features
+        self.candidate = Convolution(inputs + hidden, hidden, 3, key=keys[0])
+        self.candidate_norm = LayerNorm(hidden)
+        self.gate = Convolution(inputs + hidden, hidden, 1, key=keys[1])
+        self.gate_norm = LayerNorm(hidden)
+        self.dense = he_linear(height * width * hidden, dense, key=keys[2])
+        self.out = he_linear(dense, 1, key=keys[3])
+        self.hops = hops
+
+    def __call__(self, features: Float[Array, "h w inputs"]) -> Float[Array, ""]:
+        # A convolution of [features, state] is the sum of one of each. That of the features is the same at
+        # every hop, and the first state is zero.
+        inputs = features.shape[-1]
+        layers = (self.candidate, self.gate)
+        from_features = [convolve(features, layer.kernel[:, :, :inputs]) + layer.bias for layer in layers]
+        state = jnp.zeros_like(features, shape=(*features.shape[:2], self.candidate.bias.size))
+        for hop in range(self.hops):
+            from_state = [convolve(state, layer.kernel[:, :, inputs:]) if hop else 0 for layer in layers]
+            candidate, gate = (sum(parts) for parts in zip(from_features, from_state, strict=True))
+            candidate = jnp.tanh(self.candidate_norm(candidate))
+            gate = jax.nn.sigmoid(self.gate_norm(gate))
+            state = gate * candidate + (1 - gate) * state
+        return self.out(jnp.tanh(self.dense(jnp.ravel(state))))[0]

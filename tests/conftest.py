@@ -1,0 +1,70 @@
+"""Shared by all tests: a compilation cache, float64 on request, and the small models that most of them use."""
+
+import os
+from pathlib import Path
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from ebmm import new_model
+from ebmm.energies import GatedRNN
+from ebmm.layers import Bottleneck, he_linear
+
+# Most of the time goes into compiling: optimizing code that runs once does not pay.
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
+CACHE = Path(__file__).parents[1] / ".cache" / "jax"
+jax.config.update("jax_compilation_cache_dir", str(CACHE))
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
+
+
+def strings(*shape, seed=0):
+    """Random ±1 patterns."""
+    return jnp.where(jax.random.bernoulli(jax.random.key(seed), 0.5, shape), 1.0, -1.0)
+
+
+def images(*shape, seed=0):
+    """Random pixels inside [0, 1], away from its ends."""
+    return jax.random.uniform(jax.random.key(seed), shape, minval=0.1, maxval=0.9)
+
+
+def small_rnn(seed=0):
+    energy = GatedRNN(bits=6, memory_width=3, hidden=8, hops=3, key=jax.random.key(seed))
+    return new_model(energy, strings(4, 6), domain=(-1.0, 1.0), write_steps=2, read_steps=3)
+
+
+class SmallConv(eqx.Module):
+    """The block that holds the memory in the paper's convolutional networks, and a readout: quick to compile."""
+
+    block: Bottleneck
+    readout: eqx.nn.Linear
+
+    def __init__(self, *, key):
+        block_key, readout_key = jax.random.split(key)
+        self.block = Bottleneck(1, 4, 3, 1, downscale=True, key=block_key)
+        self.readout = he_linear(4 * 4 * 4, 1, key=readout_key)
+
+    @property
+    def writable(self):
+        return (self.block.memory,)
+
+    def __call__(self, image):
+        return self.readout(jnp.tanh(jnp.ravel(self.block(image))))[0]
+
+
+def small_conv(seed=0):
+    energy = SmallConv(key=jax.random.key(seed))
+    return new_model(energy, images(3, 8, 8, 1), write_steps=2, read_steps=2)
+
+
+@pytest.fixture
+def float64():
+    with jax.enable_x64(True):
+        yield
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(0)

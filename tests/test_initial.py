@@ -1,0 +1,64 @@
+"""Where meta-learning starts: the paper's rates, or rates fitted to the energy."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from conftest import images, small_conv, small_rnn, strings
+
+from ebmm import CALIBRATED, PAPER, InitialRates, new_model
+from ebmm.core.writing import writing_gradients
+from ebmm.energies import GatedRNN
+
+
+def norm(tree):
+    return np.sqrt(sum(np.sum(np.square(leaf)) for leaf in jax.tree.leaves(tree)))
+
+
+@pytest.mark.parametrize(("make", "shape", "half_range"), [(small_rnn, (4, 6), 1.0), (small_conv, (3, 8, 8, 1), 0.5)])
+def test_fitted_rates_move_layers_and_patterns_by_the_chosen_shares(float64, make, shape, half_range):
+    model = make()
+    patterns = strings(*shape) if make is small_rnn else images(*shape)
+    gradients = writing_gradients(model.energy, model.where, model.initial_state, patterns)
+    rates = model.write_rates()
+    for term, share in ((0, CALIBRATED.energy), (1, CALIBRATED.gradient)):
+        for index, (layer, slope) in enumerate(zip(model.initial_state, gradients[term], strict=True)):
+            moved = sum(rates[:, index, term]) * norm(slope)
+            np.testing.assert_allclose(moved / norm(layer), share, rtol=1e-6)
+    np.testing.assert_allclose(rates[..., 2], CALIBRATED.prior, rtol=1e-6)
+    slopes = jax.vmap(jax.grad(model.energy))(patterns)
+    first_step = model.read_rates.rates()[0] * np.sqrt(np.mean(slopes**2))
+    np.testing.assert_allclose(first_step, CALIBRATED.read * half_range, rtol=1e-6)
+    np.testing.assert_allclose(model.read_rates.momenta()[0], CALIBRATED.momentum, rtol=1e-6)
+
+
+def test_without_a_domain_the_patterns_give_the_range(float64):
+    energy = eqx.nn.Linear(3, "scalar", key=jax.random.key(0))
+    patterns = 10 * strings(4, 3)
+    model = new_model(energy, patterns, where=lambda e: e, domain=None)
+    first_step = model.read_rates.rates()[0] * np.sqrt(np.mean(energy.weight**2))
+    np.testing.assert_allclose(first_step, CALIBRATED.read * np.std(patterns), rtol=1e-6)
+
+
+def test_the_papers_preset():
+    energy = GatedRNN(bits=6, memory_width=3, hidden=8, key=jax.random.key(0))
+    model = new_model(energy, jnp.ones((2, 6)), initial=PAPER)
+    assert model.write_rates.raw.shape == (5, 1, 3)
+    assert model.read_rates.rates().shape == (5,)
+    np.testing.assert_allclose(model.write_rates(), 1e-4, rtol=1e-3)
+
+
+def test_initial_values_are_arguments():
+    energy = GatedRNN(bits=6, memory_width=3, hidden=8, key=jax.random.key(0))
+    initial = InitialRates(energy=0.5, gradient=1e-5, prior=0.01, read=2.0, momentum=0.9, decay=0.5, relative=False)
+    model = new_model(energy, jnp.ones((2, 6)), write_steps=3, read_steps=2, initial=initial)
+    np.testing.assert_allclose(model.write_rates(), np.broadcast_to([0.5, 1e-5, 0.01], (3, 1, 3)), rtol=1e-3)
+    np.testing.assert_allclose(model.read_rates.rates(), [2.0, 1.0], rtol=1e-5)
+    np.testing.assert_allclose(model.read_rates.momenta(), [0.9, 0.45], rtol=1e-5)
+
+
+def test_a_layer_without_a_gradient_gets_a_finite_rate():
+    energy = eqx.nn.Linear(3, "scalar", key=jax.random.key(0))  # its bias does not change the gradient in x
+    model = new_model(energy, strings(2, 3), where=lambda e: e.bias, domain=(-1.0, 1.0))
+    assert np.isfinite(model.write_rates()).all()
