@@ -19,6 +19,7 @@ import tyro
 
 from ebmm import layers, new_model, reconstruction_loss
 from ebmm.energies import ResNetConv
+from ebmm.provenance import provenance
 
 
 def measure(lowering: str, unroll: bool, *, episodes: int, patterns: int, repeats: int) -> dict[str, Any]:
@@ -45,8 +46,6 @@ def measure(lowering: str, unroll: bool, *, episodes: int, patterns: int, repeat
         "milliseconds": round((time.perf_counter() - start) / repeats * 1e3, 2),
         "compile_seconds": round(compile_seconds, 1),
         "loss": float(loss),
-        "device": jax.devices()[0].device_kind,
-        "jax": jax.__version__,
     }
 
 
@@ -63,7 +62,7 @@ def main(
         rows.append(measure(lowering, unrolled, episodes=count, patterns=patterns, repeats=repeats))
         print(rows[-1], flush=True)
         if out:
-            out.write_text(json.dumps(rows, indent=1) + "\n")
+            out.write_text(json.dumps({**provenance(seed=0), "rows": rows}, indent=1) + "\n")
 
 
 if __name__ == "__main__":
