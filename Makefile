@@ -68,7 +68,7 @@ wheel: .venv/dev
 check: lint types test wheel
 
 docs: .venv/docs
-	@$(BIN)/mkdocs build --strict --quiet --site-dir site
+	@$(BIN)/zensical build --strict
 
 clean:
 	rm -rf .venv .cache dist site

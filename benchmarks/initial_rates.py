@@ -18,6 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import tyro
+from matplotlib.figure import Figure
 from rich.progress import track
 
 from ebmm import PAPER, ReadRates, meta_learning, new_model, string_episode
@@ -75,6 +76,24 @@ def run(network: str, rates: str, *, seed: int, updates: int, batches: int) -> d
     }
 
 
+def draw(rows: list[dict[str, Any]], path: Path) -> None:
+    """The loss while learning, one panel a network, one line a run."""
+    networks = list(dict.fromkeys(row["network"] for row in rows))
+    colours = {"paper": "#888888", "write fitted": "#0072B2", "fitted": "#D55E00"}  # told apart by everyone
+    figure = Figure(figsize=(8, 3), layout="constrained")
+    axes = figure.subplots(1, len(networks), sharey=True, squeeze=False)[0]
+    for axis, network in zip(axes, networks, strict=True):
+        for row in (row for row in rows if row["network"] == network):
+            losses = row["loss_by_tenth"]
+            at = (np.arange(len(losses)) + 0.5) * row["updates"] / len(losses)
+            axis.plot(at, losses, color=colours[row["rates"]], label=row["rates"])
+        axis.set(title=network, xlabel="updates", ylim=(0, None))
+    axes[0].set_ylabel("loss (mean of a tenth of the run)")
+    handles = dict(zip(*reversed(axes[0].get_legend_handles_labels()), strict=True))
+    axes[-1].legend(handles.values(), handles.keys(), title="first rates", frameon=False)
+    figure.savefig(path, dpi=150)
+
+
 def main(
     networks: tuple[str, ...] = ("mlp", "rnn"),
     rates: tuple[str, ...] = ("paper", "write fitted", "fitted"),
@@ -91,6 +110,7 @@ def main(
                 print(rows[-1], flush=True)
                 if out:
                     out.write_text(json.dumps({**provenance(seed=seeds[0]), "rows": rows}, indent=1) + "\n")
+                    draw(rows, out.with_suffix(".png"))
 
 
 if __name__ == "__main__":
