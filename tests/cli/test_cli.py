@@ -38,9 +38,14 @@ def test_recall_shows_what_it_recalls(tmp_path, capsys):
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
-def test_recall_refuses_a_missing_folder_before_it_works(tmp_path):
-    with pytest.raises(SystemExit, match="does not exist"):
-        main(["recall", "--picture", str(tmp_path / "missing" / "recall.png")])
+@pytest.mark.parametrize(
+    "wrong", [["--picture", "missing/recall.png"], ["--picture", "recall.doc"], ["--updates", "0"]]
+)
+def test_recall_refuses_before_it_works(wrong, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit, match=r"--\w+ .*: expected"):
+        main(["recall", *wrong])
+    assert not list(tmp_path.iterdir())
 
 
 def test_the_example_runs(capsys):

@@ -1,5 +1,6 @@
 """`ebmm recall`: store patterns, damage them, get them back, and look at them."""
 
+import io
 import time
 from collections.abc import Callable
 from functools import partial
@@ -15,6 +16,7 @@ from rich.progress import track
 from rich.table import Table
 
 from ..data.binary import Episode, string_episode
+from ..files import write_whole
 from ..initial import new_model
 from ..interface import Readout
 from ..memory import Memory
@@ -32,15 +34,19 @@ def recall(*, updates: int = 2000, seed: int = 0, picture: Path = Path("recall.p
         seed: Of the network, of its training and of the strings.
         picture: Where to save the picture.
     """
-    if not picture.absolute().parent.is_dir():
-        raise SystemExit(f"The folder {picture.parent} does not exist; create it, or give another --picture.")
+    if updates < 1:
+        raise SystemExit(f"--updates {updates}: expected at least 1.")
+    if picture.suffix != ".png" or not picture.absolute().parent.is_dir():
+        raise SystemExit(f"--picture {picture}: expected a name that ends in .png, in a folder that exists.")
     console = Console()
     *learning_keys, test_key = jax.random.split(jax.random.key(seed), 4)
     memory = small_memory(updates, *learning_keys)
     episode = string_episode(test_key, patterns=PATTERNS, bits=BITS)
-    write_seconds, written = timed(lambda: memory.write(episode.patterns))
-    read_seconds, out = timed(lambda: written.read(episode.queries, known=episode.known))
+    written = memory.write(episode.patterns)
+    out = written.read(episode.queries, known=episode.known)
     energies = np.asarray(written.energy(episode.patterns))
+    write_seconds = seconds(lambda: memory.write(episode.patterns).state)
+    read_seconds = seconds(lambda: written.read(episode.queries, known=episode.known))
     console.print(summary(written, episode, out, energies, write_seconds, read_seconds))
     save_picture(console, episode, out, energies, picture)
 
@@ -56,13 +62,11 @@ def small_memory(updates: int, network_key: Any, batch_key: Any, learning_key: A
     return Memory(model, "small-mlp")
 
 
-def timed(work: Callable[[], Any]) -> tuple[float, Any]:
-    """Seconds of the second call, which compiles nothing, and its result."""
-    jax.block_until_ready(getattr(work(), "state", None))
+def seconds(work: Callable[[], Any]) -> float:
+    """How long something takes that has been compiled before."""
     start = time.perf_counter()
-    result = work()
-    jax.block_until_ready(result.state if isinstance(result, Memory) else result)
-    return time.perf_counter() - start, result
+    jax.block_until_ready(work())
+    return time.perf_counter() - start
 
 
 def summary(
@@ -94,5 +98,7 @@ def save_picture(console: Console, episode: Episode, out: Readout, energies: np.
     stored, damaged, trajectory = (
         np.asarray(x).reshape(*x.shape[:-1], *TILE) for x in (episode.patterns, episode.queries, out.trajectory)
     )
-    reading_figure(stored, damaged, trajectory, np.asarray(out.energies), energies).savefig(path, dpi=150)
+    png = io.BytesIO()
+    reading_figure(stored, damaged, trajectory, np.asarray(out.energies), energies).savefig(png, dpi=150)
+    write_whole(path, png.getvalue())
     console.print(f"Picture: {path}")
