@@ -58,7 +58,33 @@ def test_initial_values_are_arguments():
     np.testing.assert_allclose(model.read_rates.momenta(), [0.9, 0.45], rtol=1e-5)
 
 
-def test_a_layer_without_a_gradient_gets_a_finite_rate():
-    energy = eqx.nn.Linear(3, "scalar", key=jax.random.key(0))  # its bias does not change the gradient in x
-    model = new_model(energy, strings(2, 3), where=lambda e: e.bias, domain=(-1.0, 1.0))
-    assert np.isfinite(model.write_rates()).all()
+def test_layers_that_start_at_zero_or_have_no_slope_get_useful_rates(float64):
+    network = eqx.nn.MLP(3, "scalar", 4, 1, activation=jnp.tanh, key=jax.random.key(0))
+    zero = eqx.tree_at(lambda e: [layer.bias for layer in e.layers], network, [jnp.zeros(4), jnp.zeros(1)])
+    layers = lambda e: (e.layers[0].weight, e.layers[0].bias, e.layers[1].bias)  # noqa: E731
+    rates = new_model(zero, strings(2, 3), where=layers, domain=(-1, 1)).write_rates()
+    assert np.isfinite(rates).all()
+    assert (rates > 1e-6).all()
+    assert rates[0, 2, 1] == pytest.approx(1e-4, rel=1e-3)  # the last bias does not change the slope in x
+
+
+def test_bad_input_is_refused_before_anything_is_computed():
+    energy = GatedRNN(bits=6, memory_width=3, hidden=8, key=jax.random.key(0))
+    for patterns, complaint in (
+        (np.full((2, 6), np.nan), "NaN or infinity"),
+        (np.full((2, 6), 2.0), "values in"),
+        (np.ones((0, 6)), "empty batch"),
+        (np.ones(6), r"does not take a pattern of shape \(\)"),
+        (np.ones((2, 5)), r"does not take a pattern of shape \(5,\)"),
+    ):
+        with pytest.raises(ValueError, match=complaint):
+            new_model(energy, patterns)
+    with pytest.raises(ValueError, match="expected at least one of each"):
+        new_model(energy, np.ones((2, 6)), read_steps=0)
+    np.testing.assert_allclose(new_model(energy, [[1, 0, 1, 1, 0, 0]]).pattern_shape, (6,))
+
+
+@pytest.mark.parametrize("wrong", [{"momentum": 0.0}, {"decay": 1.0}, {"read": -1.0}, {"energy": np.inf}])
+def test_first_values_from_which_nothing_is_learned_are_refused(wrong):
+    with pytest.raises(ValueError, match="expected a"):
+        InitialRates(**wrong)

@@ -1,5 +1,6 @@
 """The object a user holds: what it stores, what it refuses, and what it leaves on disk."""
 
+import inspect
 from dataclasses import FrozenInstanceError, replace
 
 import equinox as eqx
@@ -13,7 +14,8 @@ from hypothesis import strategies as st
 
 from ebmm import Memory, new_model
 from ebmm.checks import as_patterns
-from ebmm.energies import ResNetConv
+from ebmm.energies import GatedRNN, ResNetConv
+from ebmm.pretrained import model_hash
 
 
 @pytest.fixture(scope="module")
@@ -151,7 +153,7 @@ def test_the_door_lets_a_batch_in_or_says_why_not(pattern, given_shape, dtype, v
     if fits and given_array.dtype.kind in "fiub":
         batch, single = as_patterns(given_array, pattern, (0.0, 1.0), np.dtype("float32"), what="patterns")
         assert batch.dtype == np.float32
-        assert batch.shape == (1, *pattern) if single else given_array.shape
+        assert batch.shape == ((1, *pattern) if single else given_array.shape)
         assert (batch == value).all()
     else:
         with pytest.raises(ValueError, match=r"patterns: got .*; expected|patterns: got an empty batch"):
@@ -174,7 +176,11 @@ def test_a_saved_memory_finds_its_model_again(memory, tmp_path):
     assert fresh.name == "small-rnn"
     assert repr(fresh) == repr(memory)
     fresh.write(GOOD).save(tmp_path / "m.safetensors")
-    loaded = Memory.load(tmp_path / "m.safetensors")
+    for loaded in (
+        Memory.load(tmp_path / "m.safetensors"),
+        Memory.load(tmp_path / "m.safetensors", tmp_path / "model"),
+    ):
+        assert loaded.patterns_stored == 2
     np.testing.assert_array_equal(loaded.read(GOOD).patterns, memory.write(GOOD).read(GOOD).patterns)
 
 
@@ -225,6 +231,7 @@ def test_bad_files_are_refused(memory, written, tmp_path):
     flipped[-3] ^= 1
     refused(bytes(flipped), "corrupted: its content is not what was saved")
     refused(whole.replace(b'"version":"1"', b'"version":"9"'), "version 9; this ebmm reads up to 1. Upgrade")
+    refused(whole.replace(b'"patterns":"4"', b'"patterns":"5"'), "corrupted")
     refused(whole.replace(b"ebmm-memory", b"some-memory"), "format some-memory; expected ebmm-memory")
     memory.save_pretrained(tmp_path / "model")
     refused((tmp_path / "model" / "model.safetensors").read_bytes(), "format ebmm-model; expected ebmm-memory")
@@ -275,6 +282,76 @@ def test_a_model_from_an_energy_of_your_own_comes_back_with_it(tmp_path):
         Memory.from_pretrained(tmp_path / "own")
 
 
+def test_a_hash_tells_models_apart_that_share_their_arrays(tmp_path):
+    """Which layers are written and which functions are applied matters as much as the arrays."""
+
+    def mlp(activation):
+        return eqx.nn.MLP(6, "scalar", 6, 2, activation=activation, key=jax.random.key(0))
+
+    def memory(where, activation=jnp.tanh):
+        return Memory(new_model(mlp(activation), strings(2, 6), where=where, domain=(-1.0, 1.0)), "mlp")
+
+    first = memory(lambda e: e.layers[0])
+    second = memory(lambda e: e.layers[1])
+    other = memory(lambda e: e.layers[0], jax.nn.sigmoid)
+    assert len({model_hash(m.model) for m in (first, second, other)}) == 3
+    path = tmp_path / "m.safetensors"
+    first.save(path)
+    assert Memory.load(path, memory(lambda e: e.layers[0])).name == "mlp"
+    with pytest.raises(ValueError, match="written with model 'mlp'"):
+        Memory.load(path, second)
+
+
+def test_a_network_saved_with_another_where_asks_for_it(tmp_path):
+    energy = GatedRNN(bits=6, memory_width=3, hidden=8, key=jax.random.key(0))
+
+    def where(energy):
+        return energy.gate
+
+    Memory(new_model(energy, strings(2, 6), where=where, domain=(-1, 1))).save_pretrained(tmp_path / "m")
+    with pytest.raises(ValueError, match=r"saved to write \['gate.weight', 'gate.bias'\]"):
+        Memory.from_pretrained(tmp_path / "m")
+    assert Memory.from_pretrained(tmp_path / "m", where=where).memory_size == 14 * 8 + 8
+
+
+def test_a_memory_in_float64(float64, tmp_path):
+    memory = Memory(small_rnn())
+    written = memory.write(strings(4, 6))
+    assert {leaf.dtype for leaf in jax.tree.leaves((written.state, written.read(GOOD)))} == {jnp.dtype("float64")}
+    written.save(tmp_path / "m.safetensors")
+    jax.tree.map(np.testing.assert_array_equal, Memory.load(tmp_path / "m.safetensors", memory).state, written.state)
+    memory.save_pretrained(tmp_path / "model")
+    with jax.enable_x64(False), pytest.raises(ValueError, match="is float64; call jax.config.update"):
+        Memory.from_pretrained(tmp_path / "model")
+
+
+def test_writing_that_diverges_is_refused(memory):
+    wild = replace(memory.model, write_rates=replace(memory.model.write_rates, raw=jnp.full((2, 1, 3), 1e38)))
+    with pytest.raises(ValueError, match="weights that are not finite"):
+        Memory(wild).write(GOOD)
+
+
+def test_what_is_no_model_is_refused():
+    """Without the type checks of the tests, as users run it."""
+    with pytest.raises(ValueError, match="got model NoneType .*; expected an EBMM"):
+        inspect.unwrap(Memory.__init__)(Memory.__new__(Memory), None)
+
+
+def test_a_failed_save_of_a_model_leaves_the_old_one(memory, tmp_path, monkeypatch):
+    memory.save_pretrained(tmp_path / "old")
+    before = {p.name: p.read_bytes() for p in (tmp_path / "old").iterdir()}
+
+    def full_disk(_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full_disk)
+    for name in ("old", "new"):
+        with pytest.raises(OSError, match="No space left"):
+            Memory(small_rnn(seed=1)).save_pretrained(tmp_path / name)
+    assert {p.name: p.read_bytes() for p in (tmp_path / "old").iterdir()} == before
+    assert not (tmp_path / "new").exists()
+
+
 def test_bad_model_folders_are_refused(memory, tmp_path):
     folder = tmp_path / "model"
     with pytest.raises(FileNotFoundError, match="does not exist; expected a folder with config.json"):
@@ -294,8 +371,12 @@ def test_bad_model_folders_are_refused(memory, tmp_path):
     refused(config.replace('"hidden": 8', '"hidden": 9'), "has shape .*; this model expects")
     refused(config.replace('"hidden": 8', '"hiden": 8'), "cannot be built as described")
     refused(config.replace('"hops": 3', '"hops": 4'), "belong to different models")
+    refused(config.replace('"name": "small-rnn"', '"nick": "small-rnn"'), "damaged: name is 'missing'")
+    refused(config.replace('"GatedRNN"', '["x"]', 1), r"damaged: network is \['x'\]")
+    refused(config.replace('"read_steps": 3', '"read_steps": 10000000000'), "damaged: read_steps is 10000000000")
+    refused(config.replace('"memory.bias"', '"gate.bias"'), "was saved to write")
     refused(config.replace('"version": 1', '"version": 2'), "Upgrade ebmm")
-    refused(config.replace('"write_steps"', '"steps"'), "config.json is damaged: KeyError")
+    refused(config.replace('"write_steps"', '"steps"'), "config.json is damaged: write_steps is 'missing'")
     (folder / "config.json").write_text(config)
     (folder / "model.safetensors").unlink()
     with pytest.raises(FileNotFoundError, match=r"model\.safetensors does not exist"):

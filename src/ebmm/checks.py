@@ -5,9 +5,12 @@ Every message says what was given and what was expected.
 
 from typing import Any
 
+import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .core.energy import Energy, Where, with_layers, writable_layers
 from .interface import Domain
 
 Shape = tuple[int, ...]
@@ -26,7 +29,8 @@ def as_patterns(given: Any, shape: Shape, domain: Domain, dtype: np.dtype, *, wh
         raise ValueError(f"{what}: pattern {bad} holds NaN or infinity; expected finite numbers in {dtype}.")
     if domain is not None:
         low, high = float(converted.min()), float(converted.max())
-        if low < domain[0] or high > domain[1]:
+        lowest, highest = np.asarray(domain, dtype)  # rounded as the patterns are
+        if low < lowest or high > highest:
             hint = " Divide 8-bit images by 255." if domain == (0.0, 1.0) and 1 < high <= 255 and low >= 0 else ""
             raise ValueError(
                 f"{what}: got values from {low:g} to {high:g}; this memory holds values in "
@@ -50,7 +54,7 @@ def as_mask(given: Any, batch_shape: Shape, shape: Shape) -> np.ndarray:
 def _as_array(given: Any, what: str) -> np.ndarray:
     try:
         return np.asarray(given)
-    except ValueError as error:  # lists of unequal length
+    except (TypeError, ValueError) as error:  # lists of unequal length, arrays inside jit
         raise ValueError(
             f"{what}: got something that is not an array ({error}); expected numbers in one shape."
         ) from None
@@ -65,3 +69,29 @@ def _as_batch(array: np.ndarray, shape: Shape, what: str) -> tuple[np.ndarray, b
     if array.shape[0] == 0:
         raise ValueError(f"{what}: got an empty batch of shape {array.shape}; expected at least one pattern.")
     return array, False
+
+
+def check_energy(energy: Energy, where: Where, pattern_shape: Shape) -> None:
+    """Refuse what is not an energy with layers to write, before anything is compiled."""
+    try:
+        layers = writable_layers(energy, where)
+        with_layers(energy, where, layers)
+        if len({id(array) for array in jax.tree.leaves(layers)}) < len(jax.tree.leaves(layers)):
+            raise ValueError("an array is named twice")
+    except (AttributeError, IndexError, KeyError, TypeError, RuntimeError, ValueError) as error:
+        raise ValueError(f"`where` must return layers of the energy, each of them once; it failed: {error}") from None
+    if not layers:
+        raise ValueError("`where` names no layer; let it return those to write, such as `(e.layers[0],)`.")
+    for index, layer in enumerate(layers):
+        dtypes = {array.dtype for array in jax.tree.leaves(layer)}
+        if not dtypes or not dtypes <= {jnp.dtype("float32"), jnp.dtype("float64")}:
+            found = ", ".join(sorted(map(str, dtypes))) or "none"
+            raise ValueError(f"Layer {index} of `where` must hold float32 or float64 arrays; it holds {found}.")
+    try:
+        out = eqx.filter_eval_shape(energy, jax.ShapeDtypeStruct(pattern_shape, jnp.float32))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"The energy does not take a pattern of shape {pattern_shape}: {error}") from None
+    shape = getattr(out, "shape", None)
+    if shape != ():
+        given = type(out).__name__ if shape is None else f"an array of shape {shape}"
+        raise ValueError(f"One pattern of shape {pattern_shape} gave {given}; an energy is one number, of shape ().")

@@ -22,7 +22,10 @@ Tensors = dict[str, np.ndarray]
 def named_arrays(tree: PyTree) -> Tensors:
     """The arrays of a pytree by their dotted path, such as `energy.block3.wide.memory.kernel`."""
     leaves = jax.tree_util.tree_leaves_with_path(eqx.filter(tree, eqx.is_array))
-    return {jax.tree_util.keystr(path, simple=True, separator="."): np.asarray(leaf) for path, leaf in leaves}
+    arrays = {jax.tree_util.keystr(path, simple=True, separator="."): np.asarray(leaf) for path, leaf in leaves}
+    if len(arrays) != len(leaves):
+        raise ValueError("Two arrays have the same dotted name; rename a key that has a dot in it.")
+    return arrays
 
 
 def fill(tree: PyTree, tensors: Tensors, path: Path) -> PyTree:
@@ -69,8 +72,12 @@ def digest(tensors: Tensors, description: Any = None) -> str:
 
 def save_tensors(path: Path, tensors: Tensors, *, format: str, **about: str) -> None:
     """Write tensors with what they are, and a hash that shows corruption."""
-    metadata = {"format": format, "version": str(VERSION), "content": digest(tensors), **about}
-    write_whole(path, save(tensors, metadata))
+    write_whole({path: tensors_as_bytes(tensors, format=format, **about)})
+
+
+def tensors_as_bytes(tensors: Tensors, *, format: str, **about: str) -> bytes:
+    metadata = {"format": format, "version": str(VERSION), **about}
+    return save(tensors, {**metadata, "content": digest(tensors, metadata)})
 
 
 def load_tensors(path: Path, *, format: str) -> tuple[Tensors, dict[str, str]]:
@@ -85,13 +92,14 @@ def load_tensors(path: Path, *, format: str) -> tuple[Tensors, dict[str, str]]:
     if about.get("format") != format:
         raise ValueError(f"{path} has format {about.get('format', 'unknown')}; expected {format}.")
     check_version(path, about.get("version"))
-    if about.get("content") != digest(tensors):
+    content = about.pop("content", None)
+    if content != digest(tensors, about):
         raise ValueError(f"{path} is corrupted: its content is not what was saved. Restore it from a copy.")
     return tensors, about
 
 
 def check_version(path: Path, version: Any) -> None:
-    if not str(version).isdigit() or int(version) > VERSION:
+    if not str(version).isdecimal() or int(version) > VERSION:
         raise ValueError(f"{path} has version {version}; this ebmm reads up to {VERSION}. Upgrade ebmm to read it.")
 
 
@@ -102,20 +110,24 @@ def must_exist(path: Path, expected: str) -> None:
         raise FileNotFoundError(f"{path} does not exist; expected {expected}.")
 
 
-def write_whole(path: Path, content: bytes) -> None:
-    """Write under a temporary name, flush to the disk, then rename: a reader sees the old file or the new one."""
-    if path.is_dir():
-        raise ValueError(f"{path} is a folder; expected the name of a file to write.")
-    if not path.parent.is_dir():
-        raise FileNotFoundError(
-            f"The folder {path.parent} does not exist, so {path.name} was not saved; create it first."
-        )
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+def write_whole(contents: dict[Path, bytes]) -> None:
+    """Write files under temporary names, flush them to the disk, then rename: each is the old one or the new one."""
+    temporary: dict[Path, Path] = {}
     try:
-        with temporary.open("xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
+        for path, content in contents.items():
+            if path.is_dir():
+                raise ValueError(f"{path} is a folder; expected the name of a file to write.")
+            if not path.parent.is_dir():
+                raise FileNotFoundError(
+                    f"The folder {path.parent} does not exist, so {path.name} was not saved; create it first."
+                )
+            temporary[path] = path.with_name(f".{secrets.token_hex(4)}.tmp")
+            with temporary[path].open("xb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+        for path in contents:
+            temporary[path].replace(path)
     finally:
-        temporary.unlink(missing_ok=True)
+        for name in temporary.values():
+            name.unlink(missing_ok=True)

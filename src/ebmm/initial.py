@@ -1,18 +1,22 @@
 """Where meta-learning starts: the first values of all rates, as the paper gives them or fitted to an energy."""
 
+import math
 from dataclasses import dataclass
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from jaxtyping import Array, Float
 
+from .checks import as_patterns, check_energy
 from .core.energy import Energy, Where, writable_layers
 from .core.model import EBMM, own_layers
 from .core.rates import ReadRates, WriteRates
 from .core.writing import writing_gradients
-from .interface import Domain
+from .interface import Domain, as_domain
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,13 @@ class InitialRates:
     decay: float = 0.8
     """Each read rate and momentum as a share of the one before."""
     relative: bool = True
+
+    def __post_init__(self):
+        for name in ("energy", "gradient", "read", "prior", "momentum"):
+            if not 0 < getattr(self, name) < math.inf:
+                raise ValueError(f"{name}: got {getattr(self, name)}; expected a positive number, however small.")
+        if not 0 < self.decay < 1:
+            raise ValueError(f"decay: got {self.decay}; expected a number between 0 and 1.")
 
 
 CALIBRATED = InitialRates()
@@ -57,11 +68,16 @@ def initial_rates(
     if initial.relative:
         gradients = writing_gradients(energy, where, layers, patterns)
         norms = jnp.array([[optax.tree.norm(layer) for layer in trees] for trees in (layers, *gradients)])
-        write = write.at[:, :2].multiply((norms[0] / (write_steps * norms[1:])).T)
+        # A layer that starts at zero is measured by the size that the others would give it.
+        sizes = jnp.array([sum(array.size for array in jax.tree.leaves(layer)) for layer in layers])
+        typical = jnp.sqrt(sizes * jnp.sum(norms[0] ** 2) / jnp.sum(sizes))
+        moved = jnp.where(norms[0] > 0, norms[0], typical)
+        fitted = write[:, :2] * (moved / (write_steps * norms[1:])).T
+        write = write.at[:, :2].set(jnp.where(norms[1:].T > 0, fitted, 1e-4))
         half_range = jnp.std(patterns) if domain is None else (domain[1] - domain[0]) / 2
         slopes = jax.vmap(jax.grad(energy))(patterns)
         read = read * half_range / jnp.sqrt(jnp.mean(slopes**2))
-    write, read = (jnp.clip(rates, 1e-8, 1e3) for rates in (write, read))  # where a norm is zero: not 0, not infinite
+    write, read = (jnp.clip(rates, 1e-8, 1e3) for rates in (write, read))  # neither 0 nor infinite
     return WriteRates.starting_at(write, steps=write_steps), ReadRates.starting_at(
         rate=read, momentum=initial.momentum, decay=initial.decay, steps=read_steps
     )
@@ -69,15 +85,22 @@ def initial_rates(
 
 def new_model(
     energy: Energy,
-    patterns: Float[Array, "n *pattern"],
+    patterns: Any,
     *,
     where: Where = own_layers,
-    domain: Domain = (0.0, 1.0),
+    domain: Any = (0.0, 1.0),
     write_steps: int = 5,
     read_steps: int = 5,
     initial: InitialRates = CALIBRATED,
 ) -> EBMM:
     """A model to start meta-learning from; `patterns` is a batch like those that it will store."""
+    if write_steps < 1 or read_steps < 1:
+        raise ValueError(f"got {write_steps} write and {read_steps} read steps; expected at least one of each.")
+    domain = as_domain(domain)
+    pattern_shape = np.shape(patterns)[1:]
+    check_energy(energy, where, pattern_shape)
+    dtype = jax.tree.leaves(writable_layers(energy, where))[0].dtype
+    patterns = jnp.asarray(as_patterns(patterns, pattern_shape, domain, dtype, what="patterns")[0])
     write_rates, read_rates = eqx.filter_jit(initial_rates)(
         energy, where, patterns, domain, write_steps=write_steps, read_steps=read_steps, initial=initial
     )
@@ -85,7 +108,7 @@ def new_model(
         energy=energy,
         write_rates=write_rates,
         read_rates=read_rates,
-        pattern_shape=patterns.shape[1:],
+        pattern_shape=pattern_shape,
         where=where,
         domain=domain,
     )

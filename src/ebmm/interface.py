@@ -1,12 +1,27 @@
 """The one interface of every memory model: one trainer, one evaluator and one test suite serve them all."""
 
 import abc
+import math
+from typing import Any
 
 import equinox as eqx
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree
 
 Domain = tuple[float, float] | None
 """The interval that every value of a pattern lies in, or None for the whole line."""
+
+
+def as_domain(given: Any) -> Domain:
+    """An interval given in any numbers, as two floats."""
+    if given is None:
+        return None
+    try:
+        low, high = map(float, given)
+    except (TypeError, ValueError):
+        low, high = math.nan, math.nan
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        raise ValueError(f"domain: got {given!r}; expected None or two finite numbers, the lower first.")
+    return low, high
 
 
 class Readout(eqx.Module):

@@ -40,6 +40,9 @@ class Memory:
     """Where the model came from, so that a saved memory can find it again."""
 
     def __post_init__(self):
+        if not isinstance(self.model, EBMM) or not isinstance(self.name, str):
+            given = f"{type(self.model).__name__} and name {self.name!r}"
+            raise ValueError(f"Memory: got model {given}; expected an EBMM, as `new_model` makes, and text.")
         if not self.name:
             object.__setattr__(self, "name", type(self.model.energy).__name__)
         if self.state is None:
@@ -49,7 +52,7 @@ class Memory:
     def from_pretrained(cls, path: str | Path, *, energy: Energy | None = None, where: Where = own_layers) -> "Memory":
         """An empty memory with the model in a folder; for one made from your own energy, pass that too."""
         model, name = load_model(Path(path), energy=energy, where=where)
-        return cls(model, name, source=str(path))
+        return cls(model, name, source=str(Path(path).resolve()))
 
     def save_pretrained(self, path: str | Path) -> None:
         """Save the meta-learned model, without what is stored in it, as a folder for `from_pretrained`."""
@@ -58,7 +61,13 @@ class Memory:
     def write(self, patterns: Any) -> "Memory":
         """A new memory that holds these patterns: a batch, or a single one."""
         batch, _ = self._as_patterns(patterns, "patterns")
-        return replace(self, state=_write(self.model, batch), patterns_stored=len(batch))
+        state = _write(self.model, batch)
+        if not all(jnp.isfinite(array).all() for array in jax.tree.leaves(state)):
+            raise ValueError(
+                "Writing these patterns gave weights that are not finite: the write rates are too large for them. "
+                "Meta-learn the model on patterns like these."
+            )
+        return replace(self, state=state, patterns_stored=len(batch))
 
     def read(self, queries: Any, *, known: Any = None) -> Readout:
         """What this memory recalls for a damaged pattern, or for each of a batch.
@@ -90,12 +99,14 @@ class Memory:
         save_tensors(Path(path), named_arrays(self.state), format=FORMAT, **about)
 
     @classmethod
-    def load(cls, path: str | Path, model: "Memory | EBMM | None" = None) -> "Memory":
+    def load(cls, path: str | Path, model: "Memory | EBMM | str | Path | None" = None) -> "Memory":
         """A saved memory with its model: the one given, or the one it was written with, if still in its place."""
         path = Path(path)
         tensors, about = load_tensors(path, format=FORMAT)
         if model is None:
             model = cls._from_source(path, about)
+        if isinstance(model, str | Path):
+            model = cls.from_pretrained(model)
         memory = model if isinstance(model, Memory) else cls(model)
         own, found = about.get("model_hash", ""), model_hash(memory.model)
         if own != found:
@@ -104,7 +115,10 @@ class Memory:
                 f"got '{memory.name}' (hash {found[:12]}). Load it with the model it was written with."
             )
         state = fill(memory.model.initial_state, tensors, path)
-        return replace(memory, state=state, patterns_stored=int(about["patterns"]))
+        stored = about.get("patterns", "")
+        if not stored.isdecimal():
+            raise ValueError(f"{path} says that it holds '{stored}' patterns; expected a number.")
+        return replace(memory, state=state, patterns_stored=int(stored))
 
     @classmethod
     def _from_source(cls, path: Path, about: dict[str, str]) -> "Memory":
@@ -115,6 +129,8 @@ class Memory:
             return cls.from_pretrained(about["source"])
         except FileNotFoundError:
             raise FileNotFoundError(f"{missing} It was once in {about['source']}.") from None
+        except ValueError as error:
+            raise ValueError(f"{missing} ({error})") from None
 
     def _as_patterns(self, given: Any, what: str) -> tuple[Array, bool]:
         dtype = jax.tree.leaves(self.state)[0].dtype

@@ -2,6 +2,7 @@
 
 import inspect
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from .files import (
     load_tensors,
     must_exist,
     named_arrays,
-    save_tensors,
+    tensors_as_bytes,
     write_whole,
 )
 
@@ -33,18 +34,38 @@ NETWORKS = {
 
 
 def describe(model: EBMM) -> dict[str, Any]:
-    """What a model is, apart from its arrays. A network of the paper's is described so that it can be built again."""
-    network = type(model.energy).__name__
-    known = NETWORKS.get(network) is type(model.energy)
-    names = [name for name in inspect.signature(type(model.energy).__init__).parameters if name not in ("self", "key")]
+    """What a model is, apart from its arrays; a network of the paper's in such a way that it can be built again.
+
+    Of an energy of your own it tells the class, the layers that are written, and its fields that are neither
+    arrays nor static: numbers by value, functions by name.
+    """
+    energy = model.energy
+    network = type(energy).__name__
+    known = NETWORKS.get(network) is type(energy)
+    names = [name for name in inspect.signature(type(energy).__init__).parameters if name not in ("self", "key")]
+    others = [leaf for leaf in jax.tree.leaves(energy) if not eqx.is_array(leaf)]
     return {
         "network": network if known else None,
-        "settings": {name: getattr(model.energy, name) for name in names} if known else None,
+        "settings": {name: getattr(energy, name) for name in names} if known else None,
+        "energy": type(energy).__qualname__,
+        "others": [leaf if isinstance(leaf, int | float | str) else _name(leaf) for leaf in others],
+        "writable": writable_names(energy, model.where),
         "pattern_shape": model.pattern_shape,
         "domain": model.domain,
         "write_steps": model.write_rates.raw.shape[0],
         "read_steps": model.read_rates.rates.logits.shape[0] + 1,
     }
+
+
+def writable_names(energy: Energy, where: Where) -> list[str]:
+    """The dotted names of the arrays that writing may change, layer by layer."""
+    names = list(named_arrays(energy))
+    marks = jax.tree.unflatten(jax.tree.structure(eqx.filter(energy, eqx.is_array)), names)
+    return jax.tree.leaves(named_layers(marks, where))
+
+
+def _name(leaf: Any) -> str:
+    return getattr(leaf, "__qualname__", type(leaf).__qualname__)
 
 
 def model_hash(model: EBMM) -> str:
@@ -60,9 +81,19 @@ def save_model(model: EBMM, folder: Path, *, name: str) -> None:
         )
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"{folder} is a file; expected a folder for the model.")
+    is_new = not folder.exists()
     folder.mkdir(exist_ok=True)
-    save_tensors(folder / "model.safetensors", named_arrays(model), format=FORMAT)
-    write_whole(folder / "config.json", (json.dumps(config, indent=2) + "\n").encode())
+    try:
+        write_whole(
+            {
+                folder / "model.safetensors": tensors_as_bytes(named_arrays(model), format=FORMAT),
+                folder / "config.json": (json.dumps(config, indent=2) + "\n").encode(),
+            }
+        )
+    except BaseException:
+        if is_new:
+            folder.rmdir()
+        raise
 
 
 def load_model(folder: Path, *, energy: Energy | None = None, where: Where = own_layers) -> tuple[EBMM, str]:
@@ -71,27 +102,41 @@ def load_model(folder: Path, *, energy: Energy | None = None, where: Where = own
     For an energy of your own, give one of the same shapes; its values are replaced.
     """
     config = _load_config(folder)
-    energy = _network(config, folder) if energy is None else energy
-    try:
-        layers, write_steps, read_steps = len(named_layers(energy, where)), config["write_steps"], config["read_steps"]
-        blank = {
-            "energy": energy,
-            "write_rates": WriteRates.starting_at(np.ones((layers, len(TERMS))), steps=write_steps),
-            "read_rates": ReadRates.starting_at(rate=1.0, momentum=1.0, decay=0.5, steps=read_steps),
-        }
-        low_high = config["domain"]
-        domain = None if low_high is None else (float(low_high[0]), float(low_high[1]))
-        shape = tuple(config["pattern_shape"])
-    except (IndexError, KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"{folder / 'config.json'} is damaged: {error!r}.") from None
     path = folder / "model.safetensors"
-    arrays = fill(blank, load_tensors(path, format=FORMAT)[0], path)
-    model = EBMM(**arrays, pattern_shape=shape, where=where, domain=domain)
-    if model_hash(model) != config.get("hash"):
+    tensors, _ = load_tensors(path, format=FORMAT)
+    energy = _network(config, folder) if energy is None else energy
+    shapes = jax.eval_shape(
+        lambda: {
+            "write_rates": WriteRates.starting_at(
+                np.ones((len(named_layers(energy, where)), len(TERMS))), steps=config["write_steps"]
+            ),
+            "read_rates": ReadRates.starting_at(rate=1.0, momentum=1.0, decay=0.5, steps=config["read_steps"]),
+        }
+    )
+    arrays = fill({"energy": energy, **shapes}, tensors, path)
+    written = writable_names(arrays["energy"], where)
+    if written != config["writable"]:
+        raise ValueError(f"{folder} was saved to write {config['writable']}; this `where` names {written}.")
+    model = EBMM(**arrays, pattern_shape=tuple(config["pattern_shape"]), where=where, domain=config["domain"])
+    if model_hash(model) != config["hash"]:
         raise ValueError(
-            f"{path} and config.json in {folder} belong to different models; expected those saved together."
+            f"{path}, config.json and the energy belong to different models; expected those that were saved together."
         )
-    return model, str(config["name"])
+    return model, config["name"]
+
+
+# What each entry of config.json must be.
+FIELDS: dict[str, Callable[[Any], bool]] = {
+    "name": lambda v: isinstance(v, str),
+    "hash": lambda v: isinstance(v, str),
+    "network": lambda v: v is None or isinstance(v, str),
+    "settings": lambda v: v is None or isinstance(v, dict),
+    "writable": lambda v: isinstance(v, list),
+    "pattern_shape": lambda v: isinstance(v, list) and all(isinstance(length, int) and length > 0 for length in v),
+    "domain": lambda v: v is None or isinstance(v, list),
+    "write_steps": lambda v: isinstance(v, int) and 0 < v < 10_000,
+    "read_steps": lambda v: isinstance(v, int) and 0 < v < 10_000,
+}
 
 
 def _load_config(folder: Path) -> dict[str, Any]:
@@ -106,6 +151,9 @@ def _load_config(folder: Path) -> dict[str, Any]:
     if not isinstance(config, dict) or config.get("format") != FORMAT:
         raise ValueError(f"{path} does not describe a model; expected a JSON object of format {FORMAT}.")
     check_version(path, config.get("version"))
+    for field, holds in FIELDS.items():
+        if field not in config or not holds(config[field]):
+            raise ValueError(f"{path} is damaged: {field} is {config.get(field, 'missing')!r}.")
     return config
 
 

@@ -57,5 +57,5 @@ def test_the_example_runs(capsys):
         sys.path.pop(0)
     damaged, recalled = your_own_energy.main(updates=2)
     assert 4 < damaged < 12
-    assert 0 <= recalled <= 16
+    assert recalled < damaged
     assert "wrong bits of 32" in capsys.readouterr().out

@@ -1,5 +1,7 @@
 """What makes a model, what is refused, and properties that hold for every shape."""
 
+from dataclasses import replace
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -66,8 +68,9 @@ def test_shapes_dtypes_and_promises_for_any_pattern(shape, patterns, queries, do
 
 
 def test_each_named_entry_is_a_layer_with_its_own_rates():
-    assert small_rnn().write_rates.raw.shape == (2, 1, 3)
-    assert small_conv().write_rates.raw.shape == (2, 1, 3)
+    model = new_model(mlp(), strings(2, 3), where=lambda e: (e.layers[0], e.layers[1].bias), domain=(-1, 1))
+    assert model.write_rates.raw.shape == (5, 2, 3)
+    assert model.memory_size == 3 * 4 + 4 + 1
 
 
 def test_the_state_is_what_writing_may_change():
@@ -92,15 +95,33 @@ def mlp(out_size="scalar", dtype=None):
         (mlp(), lambda e: (), "names no layer"),
         (mlp(), lambda e: (e.activation,), "it holds none"),
         (mlp(dtype=jnp.bfloat16), lambda e: (e.layers[0],), "it holds bfloat16"),
-        (mlp(out_size=2), lambda e: (e.layers[0],), r"gave an energy of shape \(2,\); expected \(\)"),
-        (mlp(), lambda e: (e.layers[0], e.layers[0]), "where"),
+        (mlp(out_size=2), lambda e: (e.layers[0],), r"gave an array of shape \(2,\); an energy is one number"),
+        (lambda x: (x, x), lambda e: jnp.ones(3), "each of them once"),
+        (mlp(), lambda e: (e.layers[0], e.layers[0]), "each of them once"),
+        (mlp(), lambda e: (e.layers[0], e.layers[0].weight), "each of them once"),
+        (mlp(), lambda e: e.layers[7], "each of them once"),
+        (
+            eqx.nn.MLP(4, "scalar", 4, 1, key=jax.random.key(0)),
+            lambda e: e.layers[0],
+            r"take a pattern of shape \(3,\)",
+        ),
     ],
-    ids=["no layer", "no array", "bfloat16", "two numbers", "named twice"],
+    ids=["none", "no array", "bfloat16", "two numbers", "no layer", "twice", "overlapping", "missing", "wrong shape"],
 )
 def test_what_is_no_energy_is_refused(energy, where, complaint):
     like = small_rnn()
     with pytest.raises(ValueError, match=complaint):
         EBMM(energy, like.write_rates, like.read_rates, (3,), where)
+
+
+@pytest.mark.parametrize("domain", [(1.0, -1.0), (0.0, np.inf), "ab", 3, (0.0, 0.5, 1.0)])
+def test_what_is_no_domain_is_refused(domain):
+    with pytest.raises(ValueError, match="expected None or two finite numbers"):
+        replace(small_rnn(), domain=domain)
+
+
+def test_a_domain_in_any_numbers_is_two_floats():
+    assert replace(small_rnn(), domain=np.array([-1, 1])).domain == (-1.0, 1.0)
 
 
 def test_an_energy_without_named_layers_asks_for_them():

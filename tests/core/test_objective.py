@@ -1,5 +1,6 @@
 """The meta-gradient, third order and all, against finite differences of the whole episode."""
 
+import inspect
 from dataclasses import replace
 
 import jax
@@ -85,3 +86,9 @@ def test_vmap_over_episodes_equals_a_loop(float64):
     for index, alone in enumerate(one_by_one):
         for a, b in zip(jax.tree.leaves(together), jax.tree.leaves(alone), strict=True):
             np.testing.assert_allclose(a[index], b, rtol=1e-9, atol=1e-12)
+
+
+def test_a_query_for_each_pattern_is_asked_for():
+    """Without the type checks of the tests, as users run it."""
+    with pytest.raises(ValueError, match=r"queries have shape \(1, 6\); expected \(4, 6\)"):
+        inspect.unwrap(reconstruction_loss)(small_rnn(), strings(4, 6), strings(1, 6))

@@ -92,7 +92,7 @@ def save_picture(console: Console, episode: Episode, out: Readout, energies: np.
     try:
         from ..figures import reading_figure
     except ImportError:
-        console.print("For the picture, install matplotlib: pip install 'ebmm[demo]'")
+        console.print("For the picture, install matplotlib: pip install matplotlib")
         return
     assert out.energies is not None
     stored, damaged, trajectory = (
@@ -100,5 +100,5 @@ def save_picture(console: Console, episode: Episode, out: Readout, energies: np.
     )
     png = io.BytesIO()
     reading_figure(stored, damaged, trajectory, np.asarray(out.energies), energies).savefig(png, dpi=150)
-    write_whole(path, png.getvalue())
+    write_whole({path: png.getvalue()})
     console.print(f"Picture: {path}")

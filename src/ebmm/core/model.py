@@ -6,8 +6,9 @@ import equinox as eqx
 import jax
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
-from ..interface import AbstractMemoryModel, Domain, Readout
-from .energy import Energy, Layers, Where, check_energy, with_layers, writable_layers
+from ..checks import check_energy
+from ..interface import AbstractMemoryModel, Domain, Readout, as_domain
+from .energy import Energy, Layers, Where, with_layers, writable_layers
 from .rates import ReadRates, WriteRates
 from .reading import read
 from .writing import write
@@ -28,7 +29,7 @@ class EBMM(AbstractMemoryModel):
     read_rates: ReadRates
     pattern_shape: tuple[int, ...] = eqx.field(static=True)
     where: Where = eqx.field(static=True, default=own_layers)
-    domain: Domain = eqx.field(static=True, default=(0.0, 1.0))
+    domain: Domain = eqx.field(static=True, default=(0.0, 1.0), converter=as_domain)
     unroll: bool = eqx.field(static=True, default=False)
 
     def __check_init__(self):

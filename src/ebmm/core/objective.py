@@ -1,5 +1,6 @@
 """The meta-objective: what one episode of writing and reading costs."""
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
@@ -19,5 +20,9 @@ def reconstruction_loss(
     Σₖ 1/N Σᵢ ‖xᵢ − xᵢ⁽ᵏ⁾‖², the step-wise reconstruction loss. Its gradient with respect to the model is
     the meta-gradient.
     """
-    trajectory = model.read(model.write(patterns, key=key), queries, known=known, key=key).trajectory
+    if queries.shape != patterns.shape:
+        raise ValueError(f"queries have shape {queries.shape}; expected {patterns.shape}, one for each pattern.")
+    write_key, read_key = (None, None) if key is None else jax.random.split(key)
+    state = model.write(patterns, key=write_key)
+    trajectory = model.read(state, queries, known=known, key=read_key).trajectory
     return jnp.sum((trajectory - patterns) ** 2) / patterns.shape[0]

@@ -24,8 +24,8 @@ def read(
         v⁽ᵏ⁾ = ψ⁽ᵏ⁾ v⁽ᵏ⁻¹⁾ − γ⁽ᵏ⁾ ∇E(x̂⁽ᵏ⁾)
         x⁽ᵏ⁾ = project(x⁽ᵏ⁻¹⁾ + v⁽ᵏ⁾)
 
-    The paper prints x⁽ᵏ⁾ = project(v⁽ᵏ⁾), a misprint: v is a velocity. Dimensions marked in `known` keep
-    the query's value at the look-ahead point x̂ and at the iterate, and their velocity is zero.
+    The paper prints x⁽ᵏ⁾ = project(v⁽ᵏ⁾), a misprint: v is a velocity. `project` also sets the dimensions
+    marked in `known` to the query's values, at x̂ and at x alike, so that their velocity has no effect.
     """
     gradient = jax.grad(energy)
 
@@ -38,8 +38,6 @@ def read(
         rate, momentum = rate_and_momentum
         ahead = project(pattern + momentum * velocity)
         velocity = (momentum * velocity - rate * gradient(ahead)).astype(query.dtype)
-        if known is not None:
-            velocity = jnp.where(known, 0, velocity)
         pattern = project(pattern + velocity)
         return (pattern, velocity), pattern
 

@@ -7,7 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
 from ..core.objective import reconstruction_loss
 from ..data.binary import Episode
@@ -27,27 +27,46 @@ def meta_learning(
 ) -> Iterator[tuple[Model, Float[Array, ""]]]:
     """Yield the model and its mean loss over fresh episodes after every update, so that a caller can watch or stop.
 
-    AdamW with a short warm-up and a cosine decay; the gradient's norm is clipped, since the loss has cliffs
-    where a learned rate makes reading or writing unstable.
+    AdamW with a short warm-up and a cosine decay. The loss has cliffs where a learned rate makes reading or
+    writing unstable: the gradient of each episode is clipped at twice the median norm of all, and one that
+    is not finite is left out.
     """
-    schedule = optax.warmup_cosine_decay_schedule(0.0, learning_rate, max(updates // 30, 1), updates)
+    if updates < 1 or episodes < 1:
+        raise ValueError(f"got {updates} updates of {episodes} episodes; expected at least one of each.")
+    schedule = optax.warmup_cosine_decay_schedule(0.0, learning_rate, max(updates // 30, 1), max(updates, 2))
     optimizer = optax.chain(optax.clip_by_global_norm(1.0), optax.adamw(schedule, weight_decay=1e-6))
 
     def episode_loss(model: Model, key: PRNGKeyArray) -> Float[Array, ""]:
-        patterns, queries, known = sample(key)
-        return reconstruction_loss(model, patterns, queries, known=known)
+        sample_key, model_key = jax.random.split(key)
+        patterns, queries, known = sample(sample_key)
+        return reconstruction_loss(model, patterns, queries, known=known, key=model_key)
 
     @eqx.filter_jit
     def update(model: Model, state: optax.OptState, key: PRNGKeyArray):
         keys = jax.random.split(key, episodes)
         losses, gradients = eqx.filter_vmap(eqx.filter_value_and_grad(episode_loss), in_axes=(None, 0))(model, keys)
-        norms = jax.vmap(optax.tree.norm)(gradients)
-        shares = jnp.minimum(1.0, 2.0 * jnp.median(norms) / norms) / episodes
-        loss, gradient = jnp.mean(losses), jax.tree.map(lambda g: jnp.tensordot(shares, g, axes=1), gradients)
+        gradient = mean_of_clipped(gradients)
         changes, state = optimizer.update(gradient, state, eqx.filter(model, eqx.is_inexact_array))
-        return eqx.apply_updates(model, changes), state, loss
+        return eqx.apply_updates(model, changes), state, jnp.mean(losses)
 
-    state = optimizer.init(eqx.filter(model, eqx.is_inexact_array))
-    for update_key in jax.random.split(key, updates):
-        model, state, loss = update(model, state, update_key)
-        yield model, loss.block_until_ready()
+    def learn(model: Model) -> Iterator[tuple[Model, Float[Array, ""]]]:
+        state = optimizer.init(eqx.filter(model, eqx.is_inexact_array))
+        for update_key in jax.random.split(key, updates):
+            model, state, loss = update(model, state, update_key)
+            yield model, loss.block_until_ready()
+
+    return learn(model)
+
+
+def mean_of_clipped(gradients: PyTree) -> PyTree:
+    """The mean over the first axis, each gradient clipped at twice the median norm, those not finite left out."""
+    norms = jax.vmap(optax.tree.norm)(gradients)
+    finite = jnp.isfinite(norms)
+    limit = 2 * jnp.nanmedian(jnp.where(finite, norms, jnp.nan))
+    shares = jnp.where(finite, jnp.minimum(1, limit / jnp.maximum(norms, 1e-30)), 0) / jnp.maximum(finite.sum(), 1)
+
+    def mean(gradient: Array) -> Array:
+        kept = jnp.where(finite.reshape(-1, *[1] * (gradient.ndim - 1)), gradient, 0)
+        return jnp.tensordot(shares, kept, axes=1)
+
+    return jax.tree.map(mean, gradients)
