@@ -62,6 +62,7 @@ def initial_rates(
     read_steps: int,
     initial: InitialRates,
 ) -> tuple[WriteRates, ReadRates]:
+    """The first rates for this energy, fitted on the patterns where `initial.relative` asks for it."""
     layers = writable_layers(energy, where)
     write = jnp.tile(jnp.array([initial.energy, initial.gradient, initial.prior]), (len(layers), 1))
     read = jnp.asarray(initial.read)
