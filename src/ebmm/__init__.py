@@ -7,8 +7,8 @@ from .core.rates import ReadRates as ReadRates
 from .core.rates import WriteRates as WriteRates
 from .core.reading import read as read
 from .core.writing import write as write
-from .data.binary import Episode as Episode
 from .data.binary import string_episode as string_episode
+from .data.episodes import Episode as Episode
 from .initial import CALIBRATED as CALIBRATED
 from .initial import PAPER as PAPER
 from .initial import InitialRates as InitialRates

@@ -15,7 +15,8 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from ..data.binary import Episode, string_episode
+from ..data.binary import string_episode
+from ..data.episodes import Episode
 from ..files import write_whole
 from ..initial import new_model
 from ..interface import Readout

@@ -1,18 +1,10 @@
 """Random binary strings, the classical test of an associative memory."""
 
-from typing import NamedTuple
-
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, PRNGKeyArray
+from jaxtyping import PRNGKeyArray
 
-
-class Episode(NamedTuple):
-    """Patterns to store, damaged copies to recover them from, and the dimensions that are undamaged."""
-
-    patterns: Float[Array, "n *pattern"]
-    queries: Float[Array, "n *pattern"]
-    known: Bool[Array, "n *pattern"] | None
+from .episodes import Episode
 
 
 def string_episode(key: PRNGKeyArray, *, patterns: int, bits: int) -> Episode:

@@ -10,7 +10,7 @@ import optax
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
 from ..core.objective import reconstruction_loss
-from ..data.binary import Episode
+from ..data.episodes import Episode
 from ..interface import AbstractMemoryModel
 
 Model = TypeVar("Model", bound=AbstractMemoryModel)
