@@ -1,7 +1,7 @@
 # Every target sets up what it needs, from a bare Python >= 3.11.
 PYTHON ?= python3
 BIN := .venv/bin
-SOURCES := src tests examples benchmarks
+SOURCES := src tests examples benchmarks scripts
 
 .DEFAULT_GOAL := help
 .PHONY: help recall test check lint types wheel docs clean

@@ -10,6 +10,10 @@ import numpy as np
 import pytest
 
 from ebmm import new_model
+from ebmm.data.binary import strings as random_strings
+from ebmm.data.distortions import RandomBlock, ResampledBits
+from ebmm.data.episodes import Episodes
+from ebmm.data.images import Images
 from ebmm.energies import GatedRNN
 from ebmm.layers import Bottleneck, he_linear
 
@@ -68,3 +72,35 @@ def float64():
 @pytest.fixture
 def rng():
     return np.random.default_rng(0)
+
+
+@pytest.fixture(scope="session")
+def rnn():
+    return small_rnn()
+
+
+@pytest.fixture(scope="session")
+def conv():
+    return small_conv()
+
+
+@pytest.fixture(scope="session")
+def string_episodes():
+    return Episodes(random_strings(6), ResampledBits(0.5), 4, reveal=True)
+
+
+@pytest.fixture(scope="session")
+def small_images():
+    """Forty drawings of 8×8 bits, a fifth of which is ink."""
+    pixels = np.random.default_rng(0).random((40, 8, 8, 1)) < 0.2
+    return Images.packed(pixels, np.arange(40) // 4, levels=1)
+
+
+@pytest.fixture(scope="session")
+def image_episodes(small_images):
+    return Episodes(small_images, RandomBlock(4), 5)
+
+
+@pytest.fixture
+def key():
+    return jax.random.key(0)

@@ -66,7 +66,7 @@ def digest(tensors: Tensors, description: Any = None) -> str:
     for name in sorted(tensors):
         array = np.ascontiguousarray(tensors[name])
         sha.update(f"{name} {array.dtype} {array.shape} ".encode())
-        sha.update(array.tobytes())
+        sha.update(array.reshape(-1).view(np.uint8))
     return sha.hexdigest()
 
 

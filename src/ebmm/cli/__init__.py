@@ -1,15 +1,25 @@
 """The command line: `ebmm COMMAND`, one file a command."""
 
 import sys
-from collections.abc import Callable
-from typing import Any
 
-import tyro
+from tyro.extras import SubcommandApp
 
 from .. import __version__
+from .data import get, list_datasets, show
+from .evaluate import evaluate
 from .recall import recall
 
-COMMANDS: dict[str, Callable[..., Any]] = {"recall": recall}
+
+def commands() -> SubcommandApp:
+    data = SubcommandApp()
+    data.command(name="list")(list_datasets)
+    data.command(name="get")(get)
+    data.command(name="show")(show)
+    app = SubcommandApp()
+    app.command(recall)
+    app.command(evaluate)
+    app.command(data, name="data")
+    return app
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -18,4 +28,4 @@ def main(arguments: list[str] | None = None) -> None:
         print(__version__)
         return
     description = f"Associative memory in the weights of a neural network (ebmm {__version__})."
-    tyro.extras.subcommand_cli_from_dict(COMMANDS, prog="ebmm", description=description, args=arguments)
+    commands().cli(prog="ebmm", description=description, args=arguments)

@@ -1,6 +1,5 @@
 """`ebmm recall`: store patterns, damage them, get them back, and look at them."""
 
-import io
 import time
 from collections.abc import Callable
 from functools import partial
@@ -17,11 +16,11 @@ from rich.table import Table
 
 from ..data.binary import string_episode
 from ..data.episodes import Episode
-from ..files import write_whole
 from ..initial import new_model
 from ..interface import Readout
 from ..memory import Memory
 from ..training.loop import meta_learning
+from .output import save_figure
 
 PATTERNS, BITS = 8, 32
 TILE = (4, 8)  # how a string of 32 bits is drawn
@@ -99,7 +98,5 @@ def save_picture(console: Console, episode: Episode, out: Readout, energies: np.
     stored, damaged, trajectory = (
         np.asarray(x).reshape(*x.shape[:-1], *TILE) for x in (episode.patterns, episode.queries, out.trajectory)
     )
-    png = io.BytesIO()
-    reading_figure(stored, damaged, trajectory, np.asarray(out.energies), energies).savefig(png, dpi=150)
-    write_whole({path: png.getvalue()})
+    save_figure(reading_figure(stored, damaged, trajectory, np.asarray(out.energies), energies), path)
     console.print(f"Picture: {path}")

@@ -2,7 +2,12 @@
 
 from typing import NamedTuple
 
-from jaxtyping import Array, Bool, Float
+import equinox as eqx
+import jax
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
+
+from .distortions import UNIT, AbstractDistortion
+from .images import AbstractPatterns
 
 
 class Episode(NamedTuple):
@@ -11,3 +16,39 @@ class Episode(NamedTuple):
     patterns: Float[Array, "n *pattern"]
     queries: Float[Array, "n *pattern"]
     known: Bool[Array, "n *pattern"] | None
+
+
+class Episodes(eqx.Module):
+    """Draws episodes inside a compiled function: a batch of patterns without repeats, and damage to each.
+
+    The patterns are put on the accelerator here and once. Pass the object to the compiled function as an argument,
+    so that they are not compiled into it.
+    """
+
+    source: AbstractPatterns = eqx.field(converter=jax.device_put)
+    damage: AbstractDistortion
+    patterns: int = eqx.field(static=True)
+    reveal: bool = eqx.field(static=True, default=False)
+    """Whether the reader is told which dimensions are undamaged."""
+
+    def __check_init__(self):
+        if self.patterns < 1:
+            raise ValueError(f"patterns: got {self.patterns}; expected at least 1.")
+
+    def __call__(self, key: PRNGKeyArray) -> Episode:
+        stored, queries, undamaged = self.with_mask(key)
+        return Episode(stored, queries, undamaged if self.reveal else None)
+
+    def with_mask(
+        self, key: PRNGKeyArray
+    ) -> tuple[Float[Array, "n *pattern"], Float[Array, "n *pattern"], Bool[Array, "n *pattern"]]:
+        """The same patterns and queries, and always the undamaged dimensions: for those who judge a reader."""
+        draw_key, damage_key = jax.random.split(key)
+        stored = self.source.draw(self.patterns, key=draw_key)
+        domain = UNIT if self.source.domain is None else self.source.domain
+
+        def damaged(pattern: Array, key: PRNGKeyArray) -> tuple[Array, Array]:
+            return self.damage(pattern, key=key, domain=domain)
+
+        queries, undamaged = jax.vmap(damaged)(stored, jax.random.split(damage_key, self.patterns))
+        return stored, queries, undamaged

@@ -36,15 +36,15 @@ def meta_learning(
     schedule = optax.warmup_cosine_decay_schedule(0.0, learning_rate, max(updates // 30, 1), max(updates, 2))
     optimizer = optax.chain(optax.clip_by_global_norm(1.0), optax.adamw(schedule, weight_decay=1e-6))
 
-    def episode_loss(model: Model, key: PRNGKeyArray) -> Float[Array, ""]:
+    def episode_loss(model: Model, sample: Callable[[PRNGKeyArray], Episode], key: PRNGKeyArray) -> Float[Array, ""]:
         sample_key, model_key = jax.random.split(key)
         patterns, queries, known = sample(sample_key)
         return reconstruction_loss(model, patterns, queries, known=known, key=model_key)
 
-    @eqx.filter_jit
-    def update(model: Model, state: optax.OptState, key: PRNGKeyArray):
-        keys = jax.random.split(key, episodes)
-        losses, gradients = eqx.filter_vmap(eqx.filter_value_and_grad(episode_loss), in_axes=(None, 0))(model, keys)
+    @eqx.filter_jit  # `sample` is an argument, so that its data is not compiled in
+    def update(model: Model, state: optax.OptState, sample: Callable[[PRNGKeyArray], Episode], key: PRNGKeyArray):
+        gradient_of = eqx.filter_vmap(eqx.filter_value_and_grad(episode_loss), in_axes=(None, None, 0))
+        losses, gradients = gradient_of(model, sample, jax.random.split(key, episodes))
         gradient = mean_of_clipped(gradients)
         changes, state = optimizer.update(gradient, state, eqx.filter(model, eqx.is_inexact_array))
         return eqx.apply_updates(model, changes), state, jnp.mean(losses)
@@ -52,7 +52,7 @@ def meta_learning(
     def learn(model: Model) -> Iterator[tuple[Model, Float[Array, ""]]]:
         state = optimizer.init(eqx.filter(model, eqx.is_inexact_array))
         for update_key in jax.random.split(key, updates):
-            model, state, loss = update(model, state, update_key)
+            model, state, loss = update(model, state, sample, update_key)
             yield model, loss.block_until_ready()
 
     return learn(model)

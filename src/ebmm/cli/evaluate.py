@@ -1,0 +1,187 @@
+"""`ebmm evaluate`: what a model is worth, beside the yardsticks."""
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import jax
+import tyro
+from jaxtyping import PRNGKeyArray
+from rich.console import Console
+from rich.progress import track
+
+from ..data import DATASETS
+from ..data.binary import RandomBits
+from ..data.distortions import AbstractDistortion, distortion
+from ..data.episodes import Episodes
+from ..data.images import AbstractPatterns, Binarised
+from ..evaluation.damage_curve import damage_curve
+from ..evaluation.energy_levels import energy_levels
+from ..evaluation.errors import Watch, measure_errors
+from ..evaluation.protocols import PROTOCOLS, Protocol
+from ..evaluation.report import energy_report, energy_table, error_report, error_table, strength_table
+from ..files import write_whole
+from ..interface import AbstractMemoryModel
+from ..memory import Memory
+from ..pretrained import model_hash
+from ..provenance import provenance
+from .output import check_place, save_figure, told_plainly
+
+Report = dict[str, Any]
+
+
+def evaluate(
+    model: Annotated[Path | None, tyro.conf.Positional] = None,
+    *,
+    on: str = "omniglot-sample",
+    batches: int = 1000,
+    patterns: int | None = None,
+    damage: str | None = None,
+    split: str = "test",
+    seed: int = 0,
+    strengths: tuple[str, ...] = (),
+    energies: bool = False,
+    unlike: tuple[str, ...] = (),
+    out: Path | None = None,
+    picture: Path | None = None,
+) -> None:
+    """Measure a model over random batches: mean and 5- and 95-percentiles at every read step, beside the yardsticks.
+
+    Without a model, the yardsticks alone: doing nothing, blanking the damage with its place known, and an exact
+    store with the bits that it takes.
+
+    Args:
+        model: Folder of a saved model.
+        on: What to store and how to damage it: strings, omniglot, omniglot-salt, omniglot-uniform, omniglot-correlated,
+            omniglot-sample, mnist, cifar10, imagenet64 or tiny-imagenet.
+        batches: How many random batches.
+        patterns: Patterns in a batch, if not as many as the paper has.
+        damage: If not the paper's: block:SIZE, block:SIZE:noise, salt-and-pepper:RATE, bits:SHARE, or several with +.
+        split: Part of the dataset.
+        seed: Of the batches and of the damage.
+        strengths: Damage to measure the error under as well, over a tenth of the batches.
+        energies: Measure the energies of memories, non-memories, damaged memories and random bits as well.
+        unlike: Datasets to measure the energies of too; made black and white where the memory holds drawings.
+        out: Where to save all of it as JSON.
+        picture: Where to save a picture of it.
+    """
+    started = time.perf_counter()
+    console = Console()
+    with told_plainly():
+        check_place("--out", out, ".json")
+        check_place("--picture", picture, ".png")
+        protocol = chosen(on, patterns=patterns, damage=damage)
+        kinds = [distortion(text) for text in strengths]
+        memory = None if model is None else Memory.from_pretrained(model)
+        if memory is None and (energies or unlike):
+            raise ValueError("--energies and --unlike need a model; give the folder of a saved one.")
+        episodes = protocol.episodes(split)
+        others = {f"{name} images": patterns_of(name, like=episodes.source) for name in unlike}
+        report = about(on, protocol, split, memory)
+        measuring = Measuring(console, memory, episodes, protocol.metric, seed)
+        report |= measuring.errors(batches)
+        if kinds:
+            report |= measuring.strengths(kinds, max(batches // 10, 1))
+        if energies or unlike:
+            report |= measuring.energies(others, max(batches // 10, 1))
+    report |= {"wall_seconds": time.perf_counter() - started, **provenance(seed=seed)}
+    save(console, report, out, picture)
+
+
+@dataclass(frozen=True)
+class Measuring:
+    """What can be measured of one memory on one kind of episodes; each is shown as soon as it is there."""
+
+    console: Console
+    memory: Memory | None
+    of: Episodes
+    metric: str
+    seed: int
+
+    @property
+    def model(self) -> AbstractMemoryModel | None:
+        return None if self.memory is None else self.memory.model
+
+    def key(self, index: int) -> PRNGKeyArray:
+        return jax.random.fold_in(jax.random.key(self.seed), index)
+
+    def bar(self, what: str) -> Watch:
+        console = self.console
+        return lambda steps: track(steps, what, console=console, transient=True, disable=not console.is_terminal)
+
+    def errors(self, batches: int) -> Report:
+        errors = measure_errors(
+            self.model,
+            self.of,
+            key=self.key(0),
+            metric=self.metric,
+            batches=batches,
+            watch=self.bar("Measuring errors"),
+        )
+        memory_size = None if self.memory is None else self.memory.memory_size
+        report = error_report(errors, patterns=self.of.patterns, memory_size=memory_size)
+        title = f"{self.of.patterns} patterns, {self.of.damage.name}, {batches} batches"
+        self.console.print(error_table(report, title=title, metric=self.metric))
+        return {"batches": batches, **report}
+
+    def strengths(self, kinds: Sequence[AbstractDistortion], batches: int) -> Report:
+        def watch(name: str) -> Watch:
+            return self.bar(f"Measuring errors under {name}")
+
+        curve = damage_curve(
+            self.model, self.of, kinds, key=self.key(0), metric=self.metric, batches=batches, watch=watch
+        )
+        reports = {name: error_report(errors, patterns=self.of.patterns) for name, errors in curve.items()}
+        self.console.print(strength_table(reports, metric=self.metric))
+        return {"strengths_batches": batches, "strengths": reports}
+
+    def energies(self, others: dict[str, AbstractPatterns], batches: int) -> Report:
+        assert self.model is not None
+        source = self.of.source
+        unlike = others | {"random bits": RandomBits(pattern_shape=source.pattern_shape, domain=source.domain)}
+        watch = self.bar("Measuring energies")
+        levels = energy_levels(self.model, self.of, key=self.key(1), unlike=unlike, batches=batches, watch=watch)
+        report = energy_report(levels)
+        self.console.print(energy_table(report))
+        return {"energies_batches": batches, "energies": report}
+
+
+def chosen(on: str, *, patterns: int | None, damage: str | None) -> Protocol:
+    if on not in PROTOCOLS:
+        raise ValueError(f"--on {on}: expected {', '.join(PROTOCOLS)}.")
+    given = {"patterns": patterns, "damage": damage}
+    return replace(PROTOCOLS[on], **{name: value for name, value in given.items() if value is not None})
+
+
+def patterns_of(name: str, *, like: AbstractPatterns) -> AbstractPatterns:
+    """Another dataset's test images, made black and white where those of the memory have a single channel."""
+    if name not in DATASETS:
+        raise ValueError(f"--unlike {name}: expected {', '.join(DATASETS)}.")
+    images = DATASETS[name].images("test")
+    return Binarised(images) if like.pattern_shape[-1] == 1 and images.pattern_shape[-1] > 1 else images
+
+
+def about(on: str, protocol: Protocol, split: str, memory: Memory | None) -> Report:
+    """What was measured on what, so that the number can stand alone."""
+    dataset = DATASETS.get(protocol.data)
+    source = None if dataset is None else dataset.source(split)
+    data = {
+        "title": "random strings" if dataset is None else dataset.title,
+        "files": None if source is None else str(source),
+    }
+    model = None if memory is None else {"name": memory.name, "hash": model_hash(memory.model)}
+    return {"on": on, **asdict(protocol), "split": split, "data_source": data, "model": model}
+
+
+def save(console: Console, report: Report, out: Path | None, picture: Path | None) -> None:
+    if out is not None:
+        write_whole({out: (json.dumps(report, indent=2) + "\n").encode()})
+        console.print(f"Saved {out}")
+    if picture is not None:
+        from ..figures import evaluation_figure
+
+        save_figure(evaluation_figure(report), picture)
+        console.print(f"Picture: {picture}")

@@ -1,0 +1,119 @@
+"""Images held as small as they are, and drawn from on the accelerator."""
+
+import abc
+import hashlib
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, PRNGKeyArray, UInt8
+
+from ..interface import Domain
+from .sampling import distinct
+
+
+class AbstractPatterns(eqx.Module):
+    """Something that patterns can be drawn from, inside a compiled function."""
+
+    pattern_shape: eqx.AbstractVar[tuple[int, ...]]
+    domain: eqx.AbstractVar[Domain]
+
+    @abc.abstractmethod
+    def draw(self, count: int, *, key: PRNGKeyArray) -> Float[Array, "count *pattern"]:
+        """So many random patterns; from a finite set, none of them twice."""
+
+
+class Images(AbstractPatterns):
+    """A set of labelled images: eight pixels a byte where they are bits, otherwise a byte a value.
+
+    Pass it to a compiled function as an argument: its arrays then stay on the accelerator and are not
+    compiled into the function.
+    """
+
+    stored: UInt8[Array | np.ndarray, "n bytes"]
+    labels: Int[Array | np.ndarray, " n"]
+    pattern_shape: tuple[int, ...] = eqx.field(static=True)
+    levels: int = eqx.field(static=True)
+    """The value that stands for 1: 1 for bits, 255 for bytes."""
+    domain: Domain = eqx.field(static=True, default=(0.0, 1.0))
+
+    @classmethod
+    def packed(cls, pixels: Any, labels: Any, *, levels: int) -> "Images":
+        """From pixels [n, height, width, channels] in 0…levels."""
+        pixels = np.asarray(pixels, np.uint8)
+        flat = pixels.reshape(len(pixels), -1)
+        stored = np.packbits(flat, axis=1) if levels == 1 else flat
+        labels = np.asarray(labels, np.int32)
+        return cls(stored=stored, labels=labels, pattern_shape=pixels.shape[1:], levels=levels)
+
+    def __len__(self) -> int:
+        return self.stored.shape[0]
+
+    def take(self, indices: Int[Array | np.ndarray, " count"]) -> Float[Array, "count *pattern"]:
+        """The images at these places, with values in [0, 1]."""
+        stored = jnp.asarray(self.stored)[indices]
+        size = int(np.prod(self.pattern_shape))
+        values = jnp.unpackbits(stored, axis=1)[:, :size] if self.levels == 1 else stored
+        return (values.astype(jnp.float32) / self.levels).reshape(-1, *self.pattern_shape)
+
+    def draw(self, count: int, *, key: PRNGKeyArray) -> Float[Array, "count *pattern"]:
+        return self.take(distinct(count, len(self), key=key))
+
+    def hashes(self) -> set[bytes]:
+        """One for each image, the same for the same pixels."""
+        return {hashlib.sha256(row.tobytes()).digest() for row in np.asarray(self.stored)}
+
+
+class Binarised(AbstractPatterns):
+    """Images made black and white: 1 where the mean of the channels is above a half."""
+
+    images: Images
+    pattern_shape: tuple[int, ...] = eqx.field(static=True)
+    domain: Domain = eqx.field(static=True)
+
+    def __init__(self, images: Images):
+        self.images = images
+        self.pattern_shape, self.domain = (*images.pattern_shape[:-1], 1), images.domain
+
+    def draw(self, count: int, *, key: PRNGKeyArray) -> Float[Array, "count *pattern"]:
+        grey = jnp.mean(self.images.draw(count, key=key), axis=-1, keepdims=True)
+        return (grey > 0.5).astype(jnp.float32)
+
+
+class Correlated(AbstractPatterns):
+    """Images of a few classes at a time, equally many of each: a batch that is worth compressing."""
+
+    images: Images
+    members: Int[Array | np.ndarray, "classes largest"]
+    """The places of the images of each class; a smaller class is filled up with -1."""
+    classes: int = eqx.field(static=True)
+    smallest: int = eqx.field(static=True)
+    pattern_shape: tuple[int, ...] = eqx.field(static=True)
+    domain: Domain = eqx.field(static=True)
+
+    def __init__(self, images: Images, *, classes: int):
+        labels = np.asarray(images.labels)
+        names, counts = np.unique(labels, return_counts=True)
+        if not 1 <= classes <= len(names):
+            raise ValueError(f"classes: got {classes}; expected 1 to {len(names)}, as many as there are.")
+        members = np.full((len(names), counts.max()), -1, np.int32)
+        for row, name in enumerate(names):
+            members[row, : counts[row]] = np.flatnonzero(labels == name)
+        self.images, self.members, self.classes, self.smallest = images, members, classes, int(counts.min())
+        self.pattern_shape, self.domain = images.pattern_shape, images.domain
+
+    def draw(self, count: int, *, key: PRNGKeyArray) -> Float[Array, "count *pattern"]:
+        class_key, member_key = jax.random.split(key)
+        each, rest = divmod(count, self.classes)
+        if rest or not 0 < each <= self.smallest:
+            raise ValueError(
+                f"got {count} images of {self.classes} classes; expected equally many of each, and at most "
+                f"{self.smallest}, the size of the smallest class."
+            )
+        members = jnp.asarray(self.members)[distinct(self.classes, len(self.members), key=class_key)]
+        # The places that hold no image come last in a random order of all places.
+        order = jnp.where(members >= 0, jax.random.uniform(member_key, members.shape), 2.0)
+        chosen = jnp.take_along_axis(members, jnp.argsort(order, axis=1)[:, :each], axis=1)
+        return self.images.take(chosen.ravel())

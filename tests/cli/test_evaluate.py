@@ -1,0 +1,100 @@
+"""`ebmm evaluate` measures, prints, saves, and refuses what it cannot do."""
+
+import json
+
+import jax
+import pytest
+
+import ebmm
+from ebmm.cli import main
+from ebmm.data.binary import strings
+from ebmm.energies import GatedRNN
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    """A model of 128-bit strings, far too small to be any good."""
+    energy = GatedRNN(bits=128, memory_width=3, hidden=8, hops=2, key=jax.random.key(0))
+    patterns = strings(128).draw(4, key=jax.random.key(1))
+    model = ebmm.new_model(energy, patterns, domain=(-1.0, 1.0), write_steps=1, read_steps=2)
+    folder = tmp_path_factory.mktemp("models") / "small"
+    ebmm.Memory(model, "small").save_pretrained(folder)
+    return folder
+
+
+def test_everything_is_measured_printed_and_saved(saved, tmp_path, capsys):
+    out, picture = tmp_path / "out.json", tmp_path / "out.png"
+    options = ["--on", "strings", "--patterns", "4", "--batches", "20", "--seed", "3", "--energies"]
+    strengths = ["--strengths", "bits:0.25", "bits:0.75"]
+    main(["evaluate", str(saved), *options, *strengths, "--out", str(out), "--picture", str(picture)])
+    printed = capsys.readouterr().out
+    for words in ("doing nothing", "read step 2", "exact store", "bits:0.75", "non-memories", "random bits"):
+        assert words in printed
+    report = json.loads(out.read_text())
+    assert report["model"]["name"] == "small"
+    assert report["memory"] == {"floats": 387, "bits": 387 * 32, "bits_per_pattern": 387 * 8}
+    assert (report["on"], report["patterns"], report["batches"], report["seed"]) == ("strings", 4, 20, 3)
+    assert report["yardsticks"]["nothing"]["mean"] == pytest.approx(32, abs=2)
+    assert report["strengths"]["bits:0.25"]["yardsticks"]["nothing"]["mean"] == pytest.approx(16, abs=3)
+    assert len(report["iterates"]) == 2
+    assert {"command", "commit", "device", "jax", "wall_seconds"} <= report.keys()
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_same_seed_gives_the_same_numbers(saved, tmp_path):
+    reports = []
+    for index, seed in enumerate(["0", "0", "1"]):
+        out = tmp_path / f"{index}.json"
+        main(
+            [
+                "evaluate",
+                str(saved),
+                "--on",
+                "strings",
+                "--patterns",
+                "4",
+                "--batches",
+                "4",
+                "--seed",
+                seed,
+                "--out",
+                str(out),
+            ]
+        )
+        reports.append(json.loads(out.read_text())["iterates"])
+    assert reports[0] == reports[1] != reports[2]
+
+
+def test_without_a_model_and_without_a_download_there_are_the_yardsticks(capsys):
+    main(["evaluate", "--batches", "2", "--strengths", "block:8"])
+    printed = capsys.readouterr().out
+    assert "blanked" in printed
+    assert "read step" not in printed
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--on", "nothing"], "--on nothing: expected strings, omniglot"),
+        (["--batches", "0"], "batches: got 0"),
+        (["--damage", "blok:3"], "damage 'blok:3': expected block:SIZE"),
+        (["--damage", "block:40"], "size 40; expected at most 32"),
+        (["--patterns", "1000"], "1000 to draw from 640"),
+        (["--patterns", "0"], "patterns: got 0"),
+        (["--split", "train"], "got split 'train'; expected test"),
+        (["--energies"], "need a model"),
+        (["--out", "missing/out.json"], "--out missing/out.json: expected"),
+        (["--picture", "out.doc"], "--picture out.doc: expected"),
+        (["no-such-folder"], "no-such-folder does not exist"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_in_a_sentence(options, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit, match=f"ebmm: .*{message}"):
+        main(["evaluate", *options])
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_model_of_other_patterns_is_refused(saved):
+    with pytest.raises(SystemExit, match=r"shape \(128,\).*\(32, 32, 1\)"):
+        main(["evaluate", str(saved)])

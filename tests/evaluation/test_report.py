@@ -1,0 +1,62 @@
+"""What is reported is what was measured, in bits as well as in floats."""
+
+import io
+import json
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from ebmm.evaluation.errors import Errors
+from ebmm.evaluation.report import energy_report, energy_table, error_report, error_table, strength_table
+
+
+@pytest.fixture
+def errors(rng):
+    values = rng.random((4, 50))
+    return Errors(*values[:3], exact_bits=np.full(50, 640), iterates=rng.random((50, 5)), kept={})
+
+
+def shown(table):
+    console = Console(file=io.StringIO(), width=120)
+    console.print(table)
+    return console.file.getvalue()
+
+
+def test_the_error_is_that_of_the_last_read_step(errors):
+    report = error_report(errors, patterns=10, memory_size=33)
+    assert report["error"] == report["iterates"][-1]
+    assert report["error"]["mean"] == pytest.approx(errors.iterates[:, -1].mean())
+    assert report["error"]["high"] == pytest.approx(np.percentile(errors.iterates[:, -1], 95))
+    assert json.loads(json.dumps(report)) == report
+
+
+def test_memory_is_told_in_bits_beside_floats(errors):
+    report = error_report(errors, patterns=10, memory_size=33)
+    assert report["memory"] == {"floats": 33, "bits": 33 * 32, "bits_per_pattern": 105.6}
+    assert report["yardsticks"]["exact"]["bits_per_pattern"] == 64
+
+
+def test_the_yardsticks_are_always_printed(errors):
+    for size in (None, 33):
+        text = shown(error_table(error_report(errors, patterns=10, memory_size=size), title="t", metric="hamming"))
+        assert "doing nothing" in text
+        assert "blanked" in text
+        assert "exact store" in text
+        assert "640" in text
+    assert "1,056" in text
+
+
+def test_strengths_are_printed_with_and_without_a_model(errors):
+    alone = Errors(errors.nothing, errors.blanked, errors.exact, errors.exact_bits, iterates=None, kept={})
+    reports = {"block:2": error_report(errors, patterns=10), "block:4": error_report(alone, patterns=10)}
+    text = shown(strength_table(reports, metric="squared"))
+    assert "block:4" in text
+    assert f"{errors.read.mean():.2f}" in text
+
+
+def test_energies_left_out_do_not_count():
+    levels = {"memories": np.zeros((1, 2)), "non-memories": np.array([[1.0, np.nan]])}
+    report = energy_report(levels)
+    assert report["non-memories"] == {"mean": 1.0, "low": 1.0, "high": 1.0, "told_apart": 1.0}
+    assert "100.0%" in shown(energy_table(report))
