@@ -16,3 +16,12 @@ def test_it_says_what_is_needed_to_measure_again(monkeypatch):
     assert found["commit"] == "abc123"
     assert found["jax"] == jax.__version__
     assert json.loads(json.dumps(found)) == found
+
+
+def test_the_installed_command_is_told_by_its_name_wherever_it_lies(monkeypatch):
+    monkeypatch.setattr("sys.argv", ["/some/where/bin/ebmm", "evaluate", "--on", "two words"])
+    assert provenance(seed=0)["command"] == "ebmm evaluate --on 'two words'"
+    monkeypatch.setattr("sys.argv", ["/some/where/ebmm/__main__.py", "recall"])
+    assert provenance(seed=0)["command"] == "ebmm recall"
+    monkeypatch.setattr("sys.argv", ["benchmarks/episodes.py", "strings"])
+    assert provenance(seed=0)["command"] == "python benchmarks/episodes.py strings"

@@ -16,7 +16,7 @@ def provenance(*, seed: int) -> dict[str, Any]:
     from . import __version__
 
     return {
-        "command": shlex.join(["python", *sys.argv]),
+        "command": _command(),
         "seed": seed,
         "commit": _commit(),
         "ebmm": __version__,
@@ -24,6 +24,14 @@ def provenance(*, seed: int) -> dict[str, Any]:
         "python": platform.python_version(),
         "device": _device(),
     }
+
+
+def _command() -> str:
+    """As anyone would type it: the installed command by its name, a script by its path."""
+    program, *arguments = sys.argv
+    if Path(program).name in ("ebmm", "ebmm.exe") or Path(program).parts[-2:] == ("ebmm", "__main__.py"):
+        return shlex.join(["ebmm", *arguments])
+    return shlex.join(["python", program, *arguments])
 
 
 def _device() -> str:

@@ -17,7 +17,7 @@ from ..data import DATASETS
 from ..data.binary import RandomBits
 from ..data.distortions import AbstractDistortion, distortion
 from ..data.episodes import Episodes
-from ..data.images import AbstractPatterns, Binarised
+from ..data.images import AbstractPatterns, Binarised, Correlated, Images
 from ..evaluation.damage_curve import damage_curve
 from ..evaluation.energy_levels import energy_levels
 from ..evaluation.errors import Watch, measure_errors
@@ -80,7 +80,7 @@ def evaluate(
             raise ValueError("--energies and --unlike need a model; give the folder of a saved one.")
         episodes = protocol.episodes(split)
         others = {f"{name} images": patterns_of(name, like=episodes.source) for name in unlike}
-        report = about(on, protocol, split, memory)
+        report = about(on, protocol, split, episodes.source, memory)
         measuring = Measuring(console, memory, episodes, protocol.metric, seed)
         report |= measuring.errors(batches)
         if kinds:
@@ -164,13 +164,15 @@ def patterns_of(name: str, *, like: AbstractPatterns) -> AbstractPatterns:
     return Binarised(images) if like.pattern_shape[-1] == 1 and images.pattern_shape[-1] > 1 else images
 
 
-def about(on: str, protocol: Protocol, split: str, memory: Memory | None) -> Report:
+def about(on: str, protocol: Protocol, split: str, source: AbstractPatterns, memory: Memory | None) -> Report:
     """What was measured on what, so that the number can stand alone."""
     dataset = DATASETS.get(protocol.data)
-    source = None if dataset is None else dataset.source(split)
+    files = None if dataset is None else dataset.source(split)
+    images = source.images if isinstance(source, Correlated) else source
     data = {
         "title": "random strings" if dataset is None else dataset.title,
-        "files": None if source is None else str(source),
+        "files": None if files is None else str(files),
+        "images": len(images) if isinstance(images, Images) else None,
     }
     model = None if memory is None else {"name": memory.name, "hash": model_hash(memory.model)}
     return {"on": on, **asdict(protocol), "split": split, "data_source": data, "model": model}
@@ -178,7 +180,7 @@ def about(on: str, protocol: Protocol, split: str, memory: Memory | None) -> Rep
 
 def save(console: Console, report: Report, out: Path | None, picture: Path | None) -> None:
     if out is not None:
-        write_whole({out: (json.dumps(report, indent=2) + "\n").encode()})
+        write_whole({out: (json.dumps(report, indent=2, ensure_ascii=False) + "\n").encode()})
         console.print(f"Saved {out}")
     if picture is not None:
         from ..figures import evaluation_figure
