@@ -19,13 +19,14 @@ import tyro
 
 from ebmm import layers, new_model, reconstruction_loss
 from ebmm.energies import ResNetConv
+from ebmm.loops import Loop
 from ebmm.provenance import provenance
 
 
 def measure(lowering: str, unroll: bool, *, episodes: int, patterns: int, repeats: int) -> dict[str, Any]:
     layers.FASTEST[jax.default_backend()] = lowering
     stored, queries = jax.random.bernoulli(jax.random.key(0), 0.1, (2, episodes, patterns, 32, 32, 1)).astype(float)
-    model = replace(new_model(ResNetConv(key=jax.random.key(1)), stored[0]), unroll=unroll)
+    model = replace(new_model(ResNetConv(key=jax.random.key(1)), stored[0]), loop=Loop(unroll=unroll))
 
     def mean_loss(model: Any, stored: jax.Array, queries: jax.Array) -> jax.Array:
         return jnp.mean(jax.vmap(lambda x, q: reconstruction_loss(model, x, q))(stored, queries))

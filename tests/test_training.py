@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ebmm import meta_learning, new_model, string_episode
-from ebmm.training.loop import mean_of_clipped
+from ebmm.gradients import mean_of_clipped
 
 
 def test_episodes_of_strings_are_what_they_say():

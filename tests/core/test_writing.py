@@ -11,6 +11,7 @@ from conftest import images, small_conv, small_rnn, strings
 from ebmm import WriteRates, new_model, write
 from ebmm.core.energy import with_layers
 from ebmm.core.writing import writing_gradients
+from ebmm.loops import Loop
 
 
 class TwoLayers(eqx.Module):
@@ -138,7 +139,8 @@ def test_unrolled_and_rolled_loops_agree(float64):
     model = small_rnn()
     patterns = strings(4, 6)
     rolled, unrolled = (
-        write(model.energy, model.where, model.write_rates, patterns, unroll=unroll) for unroll in (False, True)
+        write(model.energy, model.where, model.write_rates, patterns, loop=Loop(unroll=unroll))
+        for unroll in (False, True)
     )
     for a, b in zip(jax.tree.leaves(rolled), jax.tree.leaves(unrolled), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-12)

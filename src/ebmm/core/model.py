@@ -8,6 +8,7 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from ..checks import check_energy
 from ..interface import AbstractMemoryModel, Domain, Readout, as_domain
+from ..loops import PLAIN, Loop
 from .energy import Energy, Layers, Where, with_layers, writable_layers
 from .rates import ReadRates, WriteRates
 from .reading import read
@@ -30,7 +31,7 @@ class EBMM(AbstractMemoryModel):
     pattern_shape: tuple[int, ...] = eqx.field(static=True)
     where: Where = eqx.field(static=True, default=own_layers)
     domain: Domain = eqx.field(static=True, default=(0.0, 1.0), converter=as_domain)
-    unroll: bool = eqx.field(static=True, default=False)
+    loop: Loop = eqx.field(static=True, default=PLAIN)
 
     def __check_init__(self):
         check_energy(self.energy, self.where, self.pattern_shape)
@@ -47,7 +48,7 @@ class EBMM(AbstractMemoryModel):
         return sum(array.size for array in jax.tree.leaves(self.initial_state))
 
     def write(self, patterns: Float[Array, "n *pattern"], *, key: PRNGKeyArray | None = None) -> Layers:
-        return write(self.energy, self.where, self.write_rates, patterns, unroll=self.unroll)
+        return write(self.energy, self.where, self.write_rates, patterns, loop=self.loop)
 
     def read(
         self,
@@ -60,7 +61,7 @@ class EBMM(AbstractMemoryModel):
         energy = with_layers(self.energy, self.where, state)
 
         def read_one(query: Array, known: Array | None) -> tuple[Array, Array]:
-            return read(energy, self.read_rates, query, domain=self.domain, known=known, unroll=self.unroll)
+            return read(energy, self.read_rates, query, domain=self.domain, known=known, loop=self.loop)
 
         trajectory, energies = jax.vmap(read_one, out_axes=1)(queries, known)
         return Readout(trajectory[-1], trajectory, energies)

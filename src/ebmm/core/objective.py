@@ -17,12 +17,17 @@ def reconstruction_loss(
 ) -> Float[Array, ""]:
     """Write the patterns, read the queries, and sum the error over all read iterates.
 
-    Σₖ 1/N Σᵢ ‖xᵢ − xᵢ⁽ᵏ⁾‖², the step-wise reconstruction loss. Its gradient with respect to the model is
-    the meta-gradient.
+    Its gradient with respect to the model is the meta-gradient.
     """
     if queries.shape != patterns.shape:
         raise ValueError(f"queries have shape {queries.shape}; expected {patterns.shape}, one for each pattern.")
     write_key, read_key = (None, None) if key is None else jax.random.split(key)
     state = model.write(patterns, key=write_key)
-    trajectory = model.read(state, queries, known=known, key=read_key).trajectory
+    return stepwise_error(model.read(state, queries, known=known, key=read_key).trajectory, patterns)
+
+
+def stepwise_error(
+    trajectory: Float[Array, "steps n *pattern"], patterns: Float[Array, "n *pattern"]
+) -> Float[Array, ""]:
+    """Σₖ 1/N Σᵢ ‖xᵢ − xᵢ⁽ᵏ⁾‖²."""
     return jnp.sum((trajectory - patterns) ** 2) / patterns.shape[0]

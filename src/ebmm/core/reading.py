@@ -5,6 +5,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from ..interface import Domain
+from ..loops import PLAIN, Loop
 from .energy import Energy
 from .rates import ReadRates
 
@@ -16,7 +17,7 @@ def read(
     *,
     domain: Domain = None,
     known: Bool[Array, "*pattern"] | None = None,
-    unroll: bool = False,
+    loop: Loop = PLAIN,
 ) -> tuple[Float[Array, "steps *pattern"], Float[Array, " steps_and_query"]]:
     """The iterates x⁽¹⁾ … x⁽ᴷ⁾ of one query, and the energies of the query and of each of them.
 
@@ -42,6 +43,6 @@ def read(
         return (pattern, velocity), pattern
 
     start = (query, jnp.zeros_like(query))
-    _, trajectory = jax.lax.scan(step, start, (rates.rates(), rates.momenta()), unroll=unroll)
+    _, trajectory = loop.scan(step, start, (rates.rates(), rates.momenta()))
     # Outside the loop, so that a compiled caller who ignores the energies does not pay for them.
     return trajectory, jax.vmap(energy)(jnp.concatenate([query[None], trajectory]))

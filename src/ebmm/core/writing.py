@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from ..loops import PLAIN, Loop
 from .energy import Energy, Layers, Where, with_layers, writable_layers
 from .rates import WriteRates
 
@@ -31,7 +32,7 @@ def writing_gradients(
 
 
 def write(
-    energy: Energy, where: Where, rates: WriteRates, patterns: Float[Array, "n *pattern"], *, unroll: bool = False
+    energy: Energy, where: Where, rates: WriteRates, patterns: Float[Array, "n *pattern"], *, loop: Loop = PLAIN
 ) -> Layers:
     """The writable layers after all write steps on these patterns, θ⁽ᵀ⁾."""
     initial = writable_layers(energy, where)
@@ -45,4 +46,4 @@ def write(
         by_layer = zip(step_rates, layers, initial, *gradients, strict=True)
         return tuple(jax.tree.map(lambda *a, r=rate: descend(r, *a), *trees) for rate, *trees in by_layer), None
 
-    return jax.lax.scan(step, initial, rates(), unroll=unroll)[0]
+    return loop.scan(step, initial, rates(), limited=True)[0]

@@ -7,10 +7,11 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float, PRNGKeyArray, PyTree
+from jaxtyping import Array, Float, PRNGKeyArray
 
 from ..core.objective import reconstruction_loss
 from ..data.episodes import Episode
+from ..gradients import mean_of_clipped
 from ..interface import AbstractMemoryModel
 
 Model = TypeVar("Model", bound=AbstractMemoryModel)
@@ -56,17 +57,3 @@ def meta_learning(
             yield model, loss.block_until_ready()
 
     return learn(model)
-
-
-def mean_of_clipped(gradients: PyTree) -> PyTree:
-    """The mean over the first axis, each gradient clipped at twice the median norm, those not finite left out."""
-    norms = jax.vmap(optax.tree.norm)(gradients)
-    finite = jnp.isfinite(norms)
-    limit = 2 * jnp.nanmedian(jnp.where(finite, norms, jnp.nan))
-    shares = jnp.where(finite, jnp.minimum(1, limit / jnp.maximum(norms, 1e-30)), 0) / jnp.maximum(finite.sum(), 1)
-
-    def mean(gradient: Array) -> Array:
-        kept = jnp.where(finite.reshape(-1, *[1] * (gradient.ndim - 1)), gradient, 0)
-        return jnp.tensordot(shares, kept, axes=1)
-
-    return jax.tree.map(mean, gradients)
