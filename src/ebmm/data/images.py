@@ -61,9 +61,20 @@ class Images(AbstractPatterns):
     def draw(self, count: int, *, key: PRNGKeyArray) -> Float[Array, "count *pattern"]:
         return self.take(distinct(count, len(self), key=key))
 
-    def hashes(self) -> set[bytes]:
+    def hashes(self) -> list[bytes]:
         """One for each image, the same for the same pixels."""
-        return {hashlib.sha256(row.tobytes()).digest() for row in np.asarray(self.stored)}
+        return [hashlib.sha256(row.tobytes()).digest() for row in np.asarray(self.stored)]
+
+    def without(self, others: "Images") -> "Images":
+        """Those that are not, pixel by pixel, among the others."""
+        seen = set(others.hashes())
+        kept = np.array([digest not in seen for digest in self.hashes()])
+        return Images(
+            stored=np.asarray(self.stored)[kept],
+            labels=np.asarray(self.labels)[kept],
+            pattern_shape=self.pattern_shape,
+            levels=self.levels,
+        )
 
 
 class Binarised(AbstractPatterns):

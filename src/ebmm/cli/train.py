@@ -1,0 +1,116 @@
+"""`ebmm train` and `ebmm list`."""
+
+import difflib
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from ..experiments import EXPERIMENTS, Experiment
+from ..training.progress import Diverged
+from ..training.run import Run
+from .output import told_plainly
+
+
+def list_experiments() -> None:
+    """Show every experiment: what is trained, how large it is, and how long it takes."""
+    table = Table("name", "what", "updates", "expected", title="Experiments: ebmm train NAME --out DIR")
+    for experiment in EXPERIMENTS.values():
+        table.add_row(experiment.name, experiment.about, f"{experiment.settings.updates:,}", experiment.expected)
+    Console().print(table)
+
+
+def train(
+    name: Annotated[str, tyro.conf.Positional],
+    *,
+    out: Path,
+    resume: bool = False,
+    minutes: float | None = None,
+    seed: int = 0,
+) -> None:
+    """Train an experiment into a folder: config, metrics, checkpoints and the model.
+
+    Args:
+        name: As `ebmm list` shows it.
+        out: Folder of the run.
+        resume: Go on with the run that is in the folder.
+        minutes: Stop after so many minutes; it can be resumed.
+        seed: Of the network, of the batches and of the damage.
+    """
+    console = Console()
+    with told_plainly():
+        run = Run.open(named(name), out, seed=seed, resume=resume)
+    deadline = None if minutes is None else time.monotonic() + 60 * minutes
+    stopped = False
+    try:
+        with stop_signals() as signals:
+            for _ in shown(console, run):
+                if signals or (deadline is not None and time.monotonic() > deadline):
+                    stopped = True
+                    break
+        run.save()
+    except Diverged as error:
+        raise SystemExit(f"ebmm: {error}") from None
+    progress = run.trainer.progress
+    if stopped and not run.trainer.is_done:
+        command = f"ebmm train {name} --out {out} --seed {seed} --resume"
+        console.print(f"Stopped after update {progress.update:,} and saved. Go on with: {command}")
+    else:
+        console.print(f"Done: {progress.update:,} updates in {progress.seconds / 60:.1f} minutes.")
+    console.print(f"Model: {out / 'model'}; measure it with: ebmm evaluate {out / 'model'} --on {run.experiment.on}")
+
+
+def named(name: str) -> Experiment:
+    if name in EXPERIMENTS:
+        return EXPERIMENTS[name]
+    near = difflib.get_close_matches(name, EXPERIMENTS, n=1)
+    hint = f"Did you mean {near[0]}?" if near else f"Expected one of {', '.join(EXPERIMENTS)}."
+    raise ValueError(f"no experiment {name!r}. {hint}")
+
+
+@contextmanager
+def stop_signals() -> Iterator[list[int]]:
+    """The signals that came in meanwhile; the first Ctrl-C or SIGTERM asks, the second insists."""
+    received: list[int] = []
+
+    def ask(number: int, _: object) -> None:
+        if received:
+            raise KeyboardInterrupt
+        received.append(number)
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield received
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def shown(console: Console, run: Run) -> Iterator[None]:
+    """Train behind a progress bar; what happens on the way is printed above it."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    settings = run.experiment.settings
+    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
+        task = bar.add_task("compiling", total=settings.updates, completed=run.trainer.progress.update)
+        began, first = time.perf_counter(), run.trainer.progress.update
+        for point in run.train():
+            speed = (point["update"] - first) / (time.perf_counter() - began)
+            stage = f"{point['patterns']} patterns"
+            text = f"{stage}  loss {point['loss']:.2f}  error {point['error']:.2f}  {speed:.1f} updates/s"
+            bar.update(task, description=text, completed=point["update"])
+            if "event" in point:
+                console.print(f"update {point['update']:,}: {point['event']}", highlight=False)
+            if point.get("held_out") is not None:
+                console.print(
+                    f"update {point['update']:,}: loss {point['loss']:.2f}, error {point['error']:.2f}, "
+                    f"held out {point['held_out']:.2f}, {point['seconds']:.0f} s",
+                    highlight=False,
+                )
+            yield

@@ -1,0 +1,86 @@
+"""How a model is trained, as data. Every ingredient is a field, and can be switched off."""
+
+from dataclasses import dataclass
+
+from ..initial import CALIBRATED, PAPER, InitialRates
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A part of the curriculum: how many patterns an episode stores, and how many episodes an update averages."""
+
+    patterns: int
+    episodes: int
+    updates: int
+    """At most; the last stage goes on to the end of the run."""
+
+    def __post_init__(self):
+        if min(self.patterns, self.episodes, self.updates) < 1:
+            raise ValueError(f"got {self}; expected at least one pattern, one episode and one update.")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The `fast` preset: what was found to train quickly and without a collapse."""
+
+    updates: int
+    stages: tuple[Stage, ...]
+    learning_rate: float = 3e-4
+    step_size_factor: float = 3.0
+    """The learned step sizes of writing and reading move so many times faster than the weights."""
+    weight_decay: float = 1e-6
+    clip: float | None = 1.0
+    """Of the norm of the mean gradient."""
+    episode_clip: float | None = 2.0
+    """Of each episode's gradient, in median norms of the update's episodes."""
+    cotangent_limit: float | None = 1000.0
+    """Of the memory's cotangent at each write step."""
+    warm_up: int = 200
+    decay: float = 0.5
+    """Over this last share of the updates the learning rate falls to zero."""
+    average: float | None = None
+    """The weights to keep are a running average with this decay."""
+    patience: int | None = 1000
+    """A stage ends when its error has not fallen by 2 % in so many updates."""
+    roll_back: float | None = 1.4
+    """Go back to an earlier snapshot, with 0.8 of the learning rate, when the error is so many times its average."""
+    snapshot: int = 500
+    """Updates between snapshots, which are the checkpoints too."""
+    augment: bool = False
+    initial: InitialRates = CALIBRATED
+    remat: bool = False
+
+    def __post_init__(self):
+        if not self.stages:
+            raise ValueError("got no stages; expected at least one.")
+        if self.updates < 1 or self.snapshot < 1 or self.warm_up < 0 or not 0 <= self.decay <= 1:
+            raise ValueError(
+                f"got {self.updates} updates, a snapshot every {self.snapshot}, a warm-up of {self.warm_up} and a "
+                f"decay over {self.decay} of them; expected positive counts and a share."
+            )
+
+    def rate_at(self, update: int) -> float:
+        """The learning rate before any roll-back: a linear rise, a plateau, a linear fall."""
+        rise = min(1.0, (update + 1) / (self.warm_up + 1))
+        left = (self.updates - update) / self.updates
+        return self.learning_rate * rise * (min(1.0, left / self.decay) if self.decay > 0 else 1.0)
+
+
+def paper(*, updates: int, stage: Stage, snapshot: int = 500) -> Settings:
+    """The settings that the paper gives, and nothing else."""
+    return Settings(
+        updates=updates,
+        stages=(stage,),
+        learning_rate=5e-5,
+        step_size_factor=1.0,
+        weight_decay=1e-6,
+        clip=0.05,
+        episode_clip=None,
+        cotangent_limit=None,
+        warm_up=0,
+        decay=0.0,
+        patience=None,
+        roll_back=None,
+        snapshot=snapshot,
+        initial=PAPER,
+    )

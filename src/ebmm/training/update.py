@@ -1,0 +1,136 @@
+"""The compiled part of training: many updates in one call, with sampling and damage inside."""
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
+
+from ..core.objective import stepwise_error
+from ..data.episodes import Episodes
+from ..evaluation.metrics import METRICS
+from ..gradients import mean_of_clipped, norms
+from ..interface import AbstractMemoryModel
+from .settings import Settings
+
+STEP_SIZES = ("write_rates", "read_rates")
+
+
+class Learner(eqx.Module):
+    """All arrays that an update changes."""
+
+    model: AbstractMemoryModel
+    optimizer: PyTree
+    average: PyTree
+    """Of the model's arrays, or None."""
+
+    @classmethod
+    def of(cls, model: AbstractMemoryModel, settings: Settings) -> "Learner":
+        arrays = eqx.filter(model, eqx.is_inexact_array)
+        average = None if settings.average is None else arrays
+        return cls(model, transformation(settings).init(arrays), average)
+
+    @property
+    def best(self) -> AbstractMemoryModel:
+        """The model to evaluate and to keep."""
+        if self.average is None:
+            return self.model
+        return eqx.combine(self.average, eqx.filter(self.model, eqx.is_inexact_array, inverse=True))
+
+
+class Report(NamedTuple):
+    """What is told of each update."""
+
+    loss: Float[Array, " updates"]
+    error: Float[Array, " updates"]
+    norm: Float[Array, " updates"]
+    """The median norm of the episodes' gradients."""
+    dropped: Float[Array, " updates"]
+    """How many episodes had a gradient that is not finite."""
+
+
+def transformation(settings: Settings) -> optax.GradientTransformation:
+    """AdamW without the learning rate, which is an argument of each update."""
+    clip = optax.identity() if settings.clip is None else optax.clip_by_global_norm(settings.clip)
+    return optax.chain(clip, optax.scale_by_adam(), optax.add_decayed_weights(settings.weight_decay))
+
+
+@eqx.filter_jit
+def run_updates(
+    learner: Learner,
+    sample: Episodes,
+    episodes: int,
+    metric: str,
+    settings: Settings,
+    key: PRNGKeyArray,
+    indices: Int[Array, " updates"],
+    rates: Float[Array, " updates"],
+) -> tuple[Learner, Report]:
+    """One update for each index and learning rate; the randomness of an update depends on its index alone."""
+    arrays, static = eqx.partition(learner, eqx.is_array)
+
+    def step(arrays: PyTree, index_and_rate: tuple[Array, Array]) -> tuple[PyTree, Report]:
+        index, rate = index_and_rate
+        keys = jax.random.split(jax.random.fold_in(key, index), episodes)
+        learner, report = one_update(eqx.combine(arrays, static), sample, keys, rate, metric, settings)
+        return eqx.filter(learner, eqx.is_array), report
+
+    arrays, reports = jax.lax.scan(step, arrays, (indices, rates))
+    return eqx.combine(arrays, static), reports
+
+
+def one_update(
+    learner: Learner, sample: Episodes, keys: PRNGKeyArray, rate: Array, metric: str, settings: Settings
+) -> tuple[Learner, Report]:
+    parameters, rest = eqx.partition(learner.model, eqx.is_inexact_array)
+    distance = METRICS[metric]
+
+    def objective(parameters: PyTree, key: PRNGKeyArray) -> tuple[Array, Array]:
+        model = eqx.combine(parameters, rest)
+        sample_key, write_key, read_key = jax.random.split(key, 3)
+        patterns, queries, known = sample(sample_key)
+        out = model.read(model.write(patterns, key=write_key), queries, known=known, key=read_key)
+        errors = jax.vmap(lambda x, y: distance(x, y, sample.source.domain))(out.patterns, patterns)
+        return stepwise_error(out.trajectory, patterns), jnp.mean(errors)
+
+    value_and_gradient = jax.vmap(jax.value_and_grad(objective, has_aux=True), in_axes=(None, 0))
+    (losses, errors), gradients = value_and_gradient(parameters, keys)
+    lengths = norms(gradients)
+    finite = jnp.isfinite(lengths)
+    gradient = mean_of_clipped(gradients, times_median=settings.episode_clip)
+    changes, optimizer = transformation(settings).update(gradient, learner.optimizer, parameters)
+    changed = jax.tree.map(
+        lambda p, c, factor: p - (rate * factor * c).astype(p.dtype), parameters, changes, factors(parameters, settings)
+    )
+    updated = Learner(eqx.combine(changed, rest), optimizer, averaged(learner.average, changed, settings))
+    some = jnp.any(finite)  # without a single finite episode nothing changes
+    kept = jax.tree.map(lambda new, old: jnp.where(some, new, old), *map(_arrays, (updated, learner)))
+    report = Report(
+        loss=jnp.nanmean(jnp.where(finite, losses, jnp.nan)),
+        error=jnp.nanmean(jnp.where(finite, errors, jnp.nan)),
+        norm=jnp.nanmedian(jnp.where(finite, lengths, jnp.nan)),
+        dropped=jnp.sum(~finite).astype(jnp.float32),
+    )
+    return eqx.combine(kept, updated), report
+
+
+def _arrays(learner: Learner) -> PyTree:
+    return eqx.filter(learner, eqx.is_array)
+
+
+def factors(parameters: PyTree, settings: Settings) -> PyTree:
+    """By how much faster than the weights each parameter moves."""
+
+    def factor(path: Any, _: Array) -> float:
+        return settings.step_size_factor if getattr(path[0], "name", None) in STEP_SIZES else 1.0
+
+    return jax.tree_util.tree_map_with_path(factor, parameters)
+
+
+def averaged(average: PyTree, parameters: PyTree, settings: Settings) -> PyTree:
+    if settings.average is None:
+        return None
+    decay = settings.average
+    return jax.tree.map(lambda a, p: decay * a + (1 - decay) * p, average, parameters)
