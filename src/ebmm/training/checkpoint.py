@@ -31,20 +31,18 @@ class Checkpoints:
     run: str
 
     def save(self, current: Snapshot, snapshots: list[Snapshot]) -> None:
-        """Keep this state and the snapshots that a roll-back could go to; remove all others."""
+        """Keep this state and the snapshots that a roll-back could go to; remove all others.
+
+        The snapshots are on disk already, each from when it was current, so that a kill at any moment leaves a newest
+        checkpoint with all that it names.
+        """
         self.folder.mkdir(parents=True, exist_ok=True)
-        wanted = {snapshot.name: snapshot for snapshot in (*snapshots, current)}
-        for name, snapshot in wanted.items():
-            path = self.folder / name
-            if snapshot is current or not path.exists():
-                about = {
-                    "run": self.run,
-                    "progress": json.dumps(asdict(snapshot.progress)),
-                    "snapshots": json.dumps([each.name for each in snapshots]),
-                }
-                save_tensors(path, named_arrays(snapshot.learner), format=FORMAT, **about)
+        names = [snapshot.name for snapshot in snapshots]
+        about = {"progress": json.dumps(asdict(current.progress)), "snapshots": json.dumps(names)}
+        tensors = named_arrays(current.learner)
+        save_tensors(self.folder / current.name, tensors, format=FORMAT, run=self.run, **about)
         for path in self.folder.glob("update-*.safetensors"):
-            if path.name not in wanted:
+            if path.name not in (*names, current.name):
                 path.unlink()
 
     def newest(self) -> Path | None:

@@ -85,13 +85,15 @@ class Run:
             return float(np.mean(errors.read))
 
         run = cls(experiment, seed, folder, trainer, held_out)
-        if resume:
-            trainer.resume()
-            run._forget_after(trainer.progress.update)
-        else:
+        if not resume:
             folder.mkdir(parents=True, exist_ok=True)
             config = {"experiment": asdict(experiment), "fingerprint": fingerprint, **provenance(seed=seed)}
             write_whole({folder / "config.json": (json.dumps(config, indent=2) + "\n").encode()})
+        if checkpoints.newest() is None:  # new, or killed before its first checkpoint
+            trainer.save()
+        else:
+            trainer.resume()
+            run._forget_after(trainer.progress.update)
         return run
 
     def train(self) -> Iterator[Point]:
@@ -149,7 +151,7 @@ def averaged(points: list[Point]) -> Point:
 
 def _update_of(line: str) -> float:
     try:
-        return json.loads(line)["update"]
+        return float(json.loads(line)["update"])
     except (ValueError, KeyError, TypeError):
         return float("inf")  # the last line of a killed run may be cut
 

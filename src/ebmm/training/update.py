@@ -6,7 +6,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
+from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, PyTree
 
 from ..core.objective import stepwise_error
 from ..data.episodes import Episodes
@@ -82,7 +82,7 @@ def run_updates(
 
 
 def one_update(
-    learner: Learner, sample: Episodes, keys: PRNGKeyArray, rate: Array, metric: str, settings: Settings
+    learner: Learner, sample: Episodes, keys: Key[Array, " episodes"], rate: Array, metric: str, settings: Settings
 ) -> tuple[Learner, Report]:
     parameters, rest = eqx.partition(learner.model, eqx.is_inexact_array)
     distance = METRICS[metric]

@@ -1,0 +1,93 @@
+"""`ebmm train` and `ebmm list`, as a user meets them."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ebmm.cli import main
+from ebmm.experiments import EXPERIMENTS
+from ebmm.files import load_tensors
+
+CACHE = Path(__file__).parents[2] / ".cache" / "jax"
+
+
+def test_list_shows_every_experiment(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    main(["list"])
+    printed = capsys.readouterr().out
+    for name, experiment in EXPERIMENTS.items():
+        assert name in printed
+        assert experiment.expected in printed
+
+
+def test_an_unknown_name_answers_with_the_nearest(tmp_path):
+    with pytest.raises(SystemExit, match="no experiment 'binary-smal'. Did you mean binary-small?"):
+        main(["train", "binary-smal", "--out", str(tmp_path / "run")])
+    assert not list(tmp_path.iterdir())
+
+
+def test_it_trains_and_says_how_to_measure(tmp_path, capsys):
+    out = tmp_path / "run"
+    main(["train", "debug", "--out", str(out)])
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "on to 4 patterns" in printed
+    assert "held out" in printed
+    assert "Done: 400 updates" in printed
+    assert "ebmm evaluate" in printed
+    with pytest.raises(SystemExit, match="holds a run already"):
+        main(["train", "debug", "--out", str(out)])
+
+
+def test_it_stops_in_time_and_says_how_to_go_on(tmp_path, capsys):
+    out = tmp_path / "run"
+    main(["train", "debug", "--out", str(out), "--minutes", "0"])
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "Stopped after update 1 and saved" in printed
+    assert "--seed 0 --resume" in printed
+    main(["train", "debug", "--out", str(out), "--resume"])
+    assert "Done: 400 updates" in " ".join(capsys.readouterr().out.split())
+
+
+def started(out, *options):
+    cached = {"JAX_COMPILATION_CACHE_DIR": str(CACHE), "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.2"}
+    command = [sys.executable, "-m", "ebmm", "train", "debug", "--out", str(out), *options]
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=os.environ | cached
+    )
+
+
+def until_a_checkpoint(process, out):
+    while not list(out.glob("checkpoints/update-*50.safetensors")):
+        assert process.poll() is None, process.communicate()[0]
+        time.sleep(0.05)  # there is nothing else to wait on
+
+
+def test_kill_nine_leaves_a_run_that_resumes_to_the_same_model(tmp_path):
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    main(["train", "debug", "--out", str(whole)])
+    process = started(killed)
+    until_a_checkpoint(process, killed)
+    process.kill()
+    process.communicate()
+    process = started(killed, "--resume")
+    printed, _ = process.communicate()
+    assert process.returncode == 0, printed
+    one, other = (load_tensors(run / "model/model.safetensors", format="ebmm-model")[0] for run in (killed, whole))
+    for name in one:
+        np.testing.assert_array_equal(one[name], other[name])
+
+
+def test_a_polite_signal_saves_and_says_how_to_go_on(tmp_path):
+    out = tmp_path / "run"
+    process = started(out)
+    until_a_checkpoint(process, out)
+    process.send_signal(signal.SIGTERM)
+    printed, _ = process.communicate()
+    assert process.returncode == 0, printed
+    assert "Done" in printed or "--resume" in printed

@@ -1,0 +1,168 @@
+"""A run on disk: what it leaves, how it goes on, and what it refuses."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import ebmm
+from ebmm.data import DATASETS
+from ebmm.data.dataset import File, Pixels, Source
+from ebmm.experiments import EXPERIMENTS, curriculum
+from ebmm.files import load_tensors, save_tensors
+from ebmm.training.run import Run, sources
+
+DEBUG = EXPERIMENTS["debug"]
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs") / "whole"
+    run = Run.open(DEBUG, folder, seed=3)
+    for _ in run.train():
+        pass
+    run.save()
+    return folder
+
+
+def assert_same_model(first, second):
+    one, other = (
+        load_tensors(folder / "model/model.safetensors", format="ebmm-model")[0] for folder in (first, second)
+    )
+    assert one.keys() == other.keys()
+    for name in one:
+        np.testing.assert_array_equal(one[name], other[name])
+
+
+def lines(folder):
+    found = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    return [{name: value for name, value in line.items() if "seconds" not in name} for line in found]
+
+
+def test_a_run_leaves_its_description_its_metrics_and_a_model_that_works(finished):
+    config = json.loads((finished / "config.json").read_text())
+    assert config["experiment"]["name"] == "debug"
+    assert config["seed"] == 3
+    metrics = lines(finished)
+    assert metrics[-1]["update"] == 400
+    assert {"loss", "error", "norm", "dropped", "rate", "patterns", "held_out"} <= metrics[-1].keys()
+    memory = ebmm.Memory.from_pretrained(finished / "model")
+    assert memory.memory_size == 17 * 8
+    assert memory.write(np.ones((2, 16))).read(np.ones((2, 16))).patterns.shape == (2, 16)
+
+
+def test_it_learns(finished):
+    """The error of doing nothing is 4 of 16 bits."""
+    errors = [line["error"] for line in lines(finished)]
+    assert errors[0] > 2.8
+    assert np.mean(errors[-4:]) < 2.2
+
+
+def test_a_killed_run_resumes_to_the_same_model_and_the_same_metrics(finished, tmp_path):
+    folder = tmp_path / "killed"
+    for point in Run.open(DEBUG, folder, seed=3).train():
+        if point["update"] == 237:  # lost back to update 200
+            break
+    with (folder / "metrics.jsonl").open("a") as metrics:
+        metrics.write('{"update": 3')  # a line that was cut off
+    resumed = Run.open(DEBUG, folder, seed=3, resume=True)
+    for _ in resumed.train():
+        pass
+    assert_same_model(folder, finished)
+    assert lines(folder) == lines(finished)
+
+
+def test_a_folder_with_a_run_is_not_overwritten(finished):
+    with pytest.raises(ValueError, match="holds a run already; resume it with --resume"):
+        Run.open(DEBUG, finished, seed=3)
+
+
+def test_there_has_to_be_something_to_resume(tmp_path):
+    with pytest.raises(FileNotFoundError, match="holds no run to resume"):
+        Run.open(DEBUG, tmp_path, resume=True)
+
+
+@pytest.mark.parametrize("other", [{"seed": 4}, {"experiment": replace(DEBUG, steps=3)}])
+def test_a_run_is_resumed_as_it_was_started(finished, other):
+    with pytest.raises(ValueError, match="holds a run of debug with seed 3"):
+        Run.open(**({"experiment": DEBUG, "folder": finished, "seed": 3, "resume": True} | other))
+
+
+@pytest.fixture
+def copied(finished, tmp_path):
+    for path in finished.rglob("*"):
+        if path.is_file():
+            target = tmp_path / path.relative_to(finished)
+            target.parent.mkdir(exist_ok=True)
+            target.write_bytes(path.read_bytes())
+    return tmp_path
+
+
+def test_a_truncated_checkpoint_is_refused(copied):
+    newest = max((copied / "checkpoints").iterdir())
+    newest.write_bytes(newest.read_bytes()[:-10])
+    with pytest.raises(ValueError, match="truncated"):
+        Run.open(DEBUG, copied, seed=3, resume=True)
+
+
+def test_a_checkpoint_of_another_run_is_refused(copied):
+    newest = max((copied / "checkpoints").iterdir())
+    tensors, about = load_tensors(newest, format="ebmm-checkpoint")
+    save_tensors(newest, tensors, **(about | {"run": "another"}))
+    with pytest.raises(ValueError, match="belongs to another experiment or seed"):
+        Run.open(DEBUG, copied, seed=3, resume=True)
+
+
+def test_a_checkpoint_from_a_newer_version_is_refused(copied):
+    newest = max((copied / "checkpoints").iterdir())
+    newest.write_bytes(newest.read_bytes().replace(b'"version":"1"', b'"version":"9"'))
+    with pytest.raises(ValueError, match="has version 9; .* Upgrade ebmm"):
+        Run.open(DEBUG, copied, seed=3, resume=True)
+
+
+def test_a_damaged_description_is_refused(copied):
+    (copied / "config.json").write_text("{")
+    with pytest.raises(ValueError, match="config.json is damaged"):
+        Run.open(DEBUG, copied, seed=3, resume=True)
+
+
+def test_no_test_image_is_learned_from(monkeypatch, tmp_path):
+    """Even where a dataset has the same image in both parts."""
+    random = np.random.default_rng(0).integers(0, 2, (6, 32, 32, 1), dtype=np.uint8)
+    parts = {"train": random[:4], "test": random[3:]}
+    for name in parts:
+        (tmp_path / name).touch()
+
+    def source(name):
+        return (Source((File(name),), lambda _: Pixels(parts[name], np.arange(len(parts[name])))),)
+
+    monkeypatch.setenv("EBMM_DATA", str(tmp_path))
+    monkeypatch.setattr("ebmm.data.dataset.user_folder", lambda: tmp_path)
+    fake = replace(DATASETS["omniglot"], name="fake", sources={name: source(name) for name in parts})
+    monkeypatch.setitem(DATASETS, "omniglot", fake)
+    train, test = sources(EXPERIMENTS["omniglot-conv-9k"])
+    assert len(train.images) == 3
+    assert len(test) == 3
+    assert not set(train.images.hashes()) & set(test.hashes())
+
+
+def test_the_curriculum_keeps_the_patterns_of_an_update():
+    stages = curriculum(64, total=64, updates=10)
+    assert [(stage.patterns, stage.episodes) for stage in stages] == [(4, 16), (8, 8), (16, 4), (32, 2), (64, 1)]
+
+
+def test_every_experiment_can_be_built():
+    from ebmm.evaluation.protocols import PROTOCOLS
+    from ebmm.pretrained import NETWORKS
+
+    for name, experiment in EXPERIMENTS.items():
+        assert experiment.name == name
+        assert experiment.network in NETWORKS
+        assert experiment.on in PROTOCOLS
+
+
+def test_a_run_killed_before_its_first_checkpoint_starts_again(finished, tmp_path):
+    (tmp_path / "config.json").write_bytes((finished / "config.json").read_bytes())
+    run = Run.open(DEBUG, tmp_path, seed=3, resume=True)
+    assert run.trainer.progress.update == 0

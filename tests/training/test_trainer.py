@@ -1,0 +1,146 @@
+"""The engine: stages, snapshots, roll-back and resuming."""
+
+from dataclasses import replace
+
+import equinox as eqx
+import jax
+import numpy as np
+import pytest
+
+from ebmm.data.episodes import Episodes
+from ebmm.training import trainer as engine
+from ebmm.training.checkpoint import Checkpoints
+from ebmm.training.progress import Diverged
+from ebmm.training.settings import Settings, Stage
+from ebmm.training.trainer import Trainer
+from ebmm.training.update import Report
+
+SETTINGS = Settings(
+    updates=24, stages=(Stage(2, 2, 8), Stage(4, 2, 24)), learning_rate=3e-3, warm_up=2, snapshot=4, patience=None
+)
+
+
+@pytest.fixture
+def start(rnn, string_episodes):
+    def start(folder=None, settings=SETTINGS, seed=0):
+        def episodes_of(patterns):
+            return Episodes(string_episodes.source, string_episodes.damage, patterns, reveal=True)
+
+        checkpoints = None if folder is None else Checkpoints(folder, "a run")
+        trainer = Trainer.start(
+            rnn, episodes_of, settings, metric="hamming", key=jax.random.key(seed), checkpoints=checkpoints
+        )
+        if checkpoints is not None and checkpoints.newest() is None:
+            trainer.save()
+        return trainer
+
+    return start
+
+
+def arrays(tree):
+    return jax.tree.leaves(eqx.filter(tree, eqx.is_array))
+
+
+def assert_same(first, second):
+    for a, b in zip(arrays(first), arrays(second), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_a_run_goes_through_its_stages_and_ends(start):
+    trainer = start()
+    points = list(trainer.train())
+    assert [point["update"] for point in points] == list(range(1, 25))
+    assert [point["patterns"] for point in points] == [2] * 8 + [4] * 16
+    assert points[7]["event"] == "on to 4 patterns"
+    assert trainer.is_done
+    assert trainer.progress.update == 24
+
+
+def test_a_resumed_run_equals_an_uninterrupted_one_bit_for_bit(start, tmp_path):
+    whole = start()
+    list(whole.train())
+    for stop in (3, 8, 14):  # between snapshots and at one; all that came after the last checkpoint is lost
+        folder = tmp_path / str(stop)
+        killed = start(folder)
+        for _, point in zip(range(stop), killed.train(), strict=False):
+            assert point["update"] <= stop
+        resumed = start(folder)
+        resumed.resume()
+        assert resumed.progress.update == stop // 4 * 4
+        list(resumed.train())
+        assert_same(resumed.learner, whole.learner)
+
+
+def test_a_run_that_is_stopped_and_saved_between_snapshots_goes_on_from_there(start, tmp_path):
+    whole = start()
+    list(whole.train())
+    stopped = start(tmp_path)
+    for point in stopped.train():
+        if point["update"] == 6:
+            break
+    stopped.save()
+    resumed = start(tmp_path)
+    resumed.resume()
+    assert resumed.progress.update == 6
+    assert [snapshot.progress.update for snapshot in resumed.snapshots] == [0, 4]
+    list(resumed.train())
+    assert_same(resumed.learner, whole.learner)
+
+
+def test_only_the_snapshots_that_a_roll_back_needs_stay_on_disk(start, tmp_path):
+    trainer = start(tmp_path)
+    list(trainer.train())
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "update-000000020.safetensors",
+        "update-000000024.safetensors",
+    ]
+
+
+@pytest.fixture
+def errors(monkeypatch):
+    """Stands in for the compiled updates: errors as told, by update, and a learner that only counts."""
+    told = {}
+
+    def run_updates(learner, sample, episodes, metric, settings, key, indices, rates):
+        counted = eqx.tree_at(
+            lambda one: one.model.read_rates.rates.raw_first, learner, replace_fn=lambda x: x + len(indices)
+        )
+        values = np.array([told.get(int(index), 1.0) for index in indices])
+        return counted, Report(values, values, values, np.zeros(len(values)))
+
+    monkeypatch.setattr(engine, "run_updates", run_updates)
+    monkeypatch.setattr("ebmm.training.progress.TRUST", 2)
+    return told
+
+
+def count(trainer):
+    return float(trainer.learner.model.read_rates.rates.raw_first)
+
+
+def test_when_the_error_leaves_its_average_the_older_snapshot_comes_back(start, errors):
+    settings = replace(SETTINGS, stages=(Stage(2, 2, 24),), updates=12)
+    errors[9] = 100.0
+    trainer = start(settings=settings)
+    first = count(trainer)
+    points = list(trainer.train())
+    rolled = points[9]
+    assert "rolled back to update 4" in rolled["event"]
+    assert "0.80" in rolled["event"]
+    assert points[10]["rate"] == pytest.approx(0.8 * settings.rate_at(10))
+    assert count(trainer) - first == pytest.approx(4 + 2)  # what was there at update 4, and two more updates
+    assert trainer.progress.roll_backs == 1
+
+
+def test_a_run_that_cannot_be_saved_gives_up_and_keeps_its_last_good_snapshot(start, errors, tmp_path):
+    errors |= {index: float("nan") for index in range(6, 100)}
+    settings = replace(SETTINGS, stages=(Stage(2, 2, 100),), updates=100)
+    trainer = start(tmp_path, settings=settings)
+    with pytest.raises(Diverged, match="lower one or another seed"):
+        list(trainer.train())
+    assert trainer.progress.roll_backs >= 6
+    assert (tmp_path / "update-000000004.safetensors").exists()
+
+
+def test_a_snapshot_has_to_fall_between_two_calls(rnn, string_episodes):
+    with pytest.raises(ValueError, match="expected a multiple of 3"):
+        Trainer.start(rnn, lambda _: string_episodes, SETTINGS, metric="hamming", key=jax.random.key(0), call=3)

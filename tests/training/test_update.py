@@ -1,0 +1,122 @@
+"""An update is AdamW on the mean meta-gradient, whatever is switched on around it."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from ebmm.core.objective import stepwise_error
+from ebmm.data.episodes import Episode, Episodes
+from ebmm.training.settings import Settings, Stage
+from ebmm.training.update import Learner, run_updates
+
+PLAIN = {"clip": None, "episode_clip": None, "cotangent_limit": None, "step_size_factor": 1.0, "average": 0.75}
+
+
+def settings(**changes):
+    return Settings(updates=100, stages=(Stage(4, 3, 100),), **({"weight_decay": 0.01} | PLAIN | changes))
+
+
+def run(learner, sample, chosen, *, first=0, count=1, rate=0.01, episodes=3):
+    indices = jnp.arange(first, first + count)
+    return run_updates(
+        learner, sample, episodes, "hamming", chosen, jax.random.key(5), indices, jnp.full(count, rate, jnp.float32)
+    )
+
+
+def arrays(model):
+    return jax.tree.leaves(eqx.filter(model, eqx.is_inexact_array))
+
+
+def same(first, second, **tolerance):
+    for a, b in zip(arrays(first), arrays(second), strict=True):
+        np.testing.assert_allclose(a, b, **tolerance)
+
+
+def test_an_update_is_adamw_on_the_mean_gradient(rnn, string_episodes):
+    chosen = settings()
+    found, report = run(Learner.of(rnn, chosen), string_episodes, chosen)
+
+    def mean_loss(model):
+        total = 0.0
+        for key in jax.random.split(jax.random.fold_in(jax.random.key(5), 0), 3):
+            patterns, queries, known = string_episodes(jax.random.split(key, 3)[0])
+            total += stepwise_error(model.read(model.write(patterns), queries, known=known).trajectory, patterns)
+        return total / 3
+
+    parameters = eqx.filter(rnn, eqx.is_inexact_array)
+    loss, gradient = eqx.filter_jit(eqx.filter_value_and_grad(mean_loss))(rnn)
+    optimizer = optax.adamw(0.01, weight_decay=0.01)
+    changes, _ = optimizer.update(gradient, optimizer.init(parameters), parameters)
+    same(found.model, eqx.apply_updates(rnn, changes), rtol=1e-3, atol=2e-5)
+    assert report.loss[0] == pytest.approx(float(loss), rel=1e-4)
+    assert report.dropped[0] == 0
+
+
+def test_step_sizes_move_faster_than_weights(rnn, string_episodes):
+    slow, fast = (
+        run(Learner.of(rnn, chosen), string_episodes, chosen)[0].model
+        for chosen in (settings(), settings(step_size_factor=3.0))
+    )
+    moved = fast.write_rates.raw - rnn.write_rates.raw
+    np.testing.assert_allclose(moved, 3 * (slow.write_rates.raw - rnn.write_rates.raw), rtol=1e-3, atol=1e-6)
+    same(fast.energy, slow.energy, rtol=1e-5)
+
+
+def test_many_updates_in_a_call_are_the_same_as_one_at_a_time(rnn, string_episodes):
+    chosen = settings()
+    together, reports = run(Learner.of(rnn, chosen), string_episodes, chosen, count=3)
+    apart = Learner.of(rnn, chosen)
+    for index in range(3):
+        apart, _ = run(apart, string_episodes, chosen, first=index)
+    same(together, apart, rtol=1e-3, atol=1e-5)
+    assert reports.error.shape == (3,)
+
+
+def test_the_average_follows_the_weights(rnn, string_episodes):
+    chosen = settings()
+    start = Learner.of(rnn, chosen)
+    learner, _ = run(start, string_episodes, chosen)
+    expected = jax.tree.map(
+        lambda a, b: 0.75 * a + 0.25 * b, *(eqx.filter(m, eqx.is_inexact_array) for m in (rnn, learner.model))
+    )
+    same(learner.average, expected, rtol=1e-6)
+    same(learner.best, expected, rtol=1e-6)
+    assert Learner.of(rnn, settings(average=None)).best is rnn
+
+
+class SometimesBroken(Episodes):
+    """Episodes of which some are not finite: `share` of them."""
+
+    share: jax.Array = eqx.field(default_factory=lambda: jnp.array(0.5))
+
+    def __call__(self, key):
+        patterns, queries, known = super().__call__(key)
+        broken = jax.random.uniform(jax.random.fold_in(key, 1)) < self.share
+        return Episode(jnp.where(broken, jnp.nan, patterns), queries, known)
+
+
+def test_episodes_that_are_not_finite_are_dropped_and_counted(rnn, string_episodes):
+    sample = SometimesBroken(string_episodes.source, string_episodes.damage, 4, reveal=True)
+    chosen = settings(episode_clip=2.0)
+    learner, report = run(Learner.of(rnn, chosen), sample, chosen, count=4, episodes=6)
+    assert 0 < report.dropped.sum() < 24
+    assert np.isfinite(report.loss).all()
+    assert all(np.isfinite(array).all() for array in arrays(learner.model))
+
+
+def test_without_a_finite_episode_nothing_changes(rnn, string_episodes):
+    sample = SometimesBroken(string_episodes.source, string_episodes.damage, 4, reveal=True, share=jnp.array(2.0))
+    chosen = settings(episode_clip=2.0)
+    start = Learner.of(rnn, chosen)
+    learner, report = run(start, sample, chosen, count=4, episodes=6)
+    for a, b in zip(
+        jax.tree.leaves(eqx.filter(start, eqx.is_array)),
+        jax.tree.leaves(eqx.filter(learner, eqx.is_array)),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(a, b)
+    assert np.all(report.dropped == 6)
+    assert np.isnan(report.error).all()
