@@ -38,18 +38,26 @@ def test_without_patience_a_stage_does_not_stall():
 
 def test_an_error_far_above_its_average_is_off():
     progress = after(Progress(), [5.0] * 6)
-    assert not progress.is_off(6.5, SETTINGS)
-    assert progress.is_off(8.0, SETTINGS)
-    assert progress.is_off(float("nan"), SETTINGS)
-    assert not progress.is_off(8.0, replace(SETTINGS, roll_back=None))
+    assert not progress.is_off(50, 6.5, SETTINGS)
+    assert progress.is_off(50, 8.0, SETTINGS)
+    assert progress.is_off(1, float("nan"), SETTINGS)
+    assert not progress.is_off(50, 8.0, replace(SETTINGS, roll_back=None))
+
+
+def test_one_noisy_update_is_not_off_and_many_are():
+    progress = after(Progress(), [5.0] * 6)
+    assert not progress.is_off(1, 10.0, SETTINGS)
+    progress = after(progress, [10.0] * 10, updates=1)
+    assert not progress.is_off(1, 10.0, SETTINGS)
+    assert after(progress, [10.0] * 20, updates=1).is_off(1, 10.0, SETTINGS)
 
 
 def test_the_first_errors_of_a_stage_are_not_judged():
-    assert not after(Progress(), [5.0]).is_off(50.0, SETTINGS)
+    assert not after(Progress(), [5.0]).is_off(50, 50.0, SETTINGS)
 
 
 def test_an_error_of_zero_may_become_a_little_more():
-    assert not after(Progress(), [0.0] * 6).is_off(0.04, SETTINGS)
+    assert not after(Progress(), [0.0] * 6).is_off(50, 0.04, SETTINGS)
 
 
 def test_a_roll_back_lowers_the_rate_and_the_count_goes_on():

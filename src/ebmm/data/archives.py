@@ -1,6 +1,8 @@
 """Archives read in memory, never unpacked to the disk, with a bound on everything that they claim."""
 
 import gzip
+import io
+import lzma
 import stat
 import tarfile
 import zipfile
@@ -8,7 +10,6 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
-from typing import IO
 
 import numpy as np
 
@@ -17,6 +18,7 @@ _BROKEN = (
     zipfile.BadZipFile,
     tarfile.TarError,
     zlib.error,
+    lzma.LZMAError,
     EOFError,
     OSError,  # a broken gzip file among others
     RuntimeError,  # an encrypted member, or a compression that this Python does not know
@@ -66,7 +68,7 @@ def gunzipped(path: Path, *, largest: int) -> bytes:
     return content
 
 
-def npz_arrays(path: Path, *names: str, largest: int, content: IO[bytes] | None = None) -> tuple[np.ndarray, ...]:
+def npz_arrays(path: Path, *names: str, largest: int, content: io.BytesIO | None = None) -> tuple[np.ndarray, ...]:
     """Some arrays of an npz file, or of one inside an archive; objects, which could run code, are refused."""
     with _errors_told(path), zipfile.ZipFile(path if content is None else content) as archive:
         sizes = {info.filename: info.file_size for info in archive.infolist()}
@@ -75,9 +77,16 @@ def npz_arrays(path: Path, *names: str, largest: int, content: IO[bytes] | None 
             raise ValueError(f"{path} lacks the array {missing[0]}; expected {', '.join(names)}. {_AGAIN}")
         for name in names:
             _check_member(path, name, sizes[f"{name}.npy"], largest, link=False)
+        return tuple(_array(path, archive, f"{name}.npy") for name in names)
+
+
+def _array(path: Path, archive: zipfile.ZipFile, name: str) -> np.ndarray:
+    with archive.open(name) as file:  # left open, it would keep the archive open
         try:
-            return tuple(np.lib.format.read_array(archive.open(f"{name}.npy")) for name in names)
-        except (ValueError, MemoryError) as error:
+            return np.lib.format.read_array(file)
+        except _BROKEN:
+            raise
+        except Exception as error:  # a damaged header can fail in any way
             raise ValueError(f"{path} holds something that is no plain array ({error}). {_AGAIN}") from None
 
 
@@ -87,7 +96,8 @@ def _errors_told(path: Path) -> Iterator[None]:
     try:
         yield
     except _BROKEN as error:
-        raise ValueError(f"{path} is truncated or damaged ({error}). {_AGAIN}") from None
+        first_line = str(error).partition("\n")[0]
+        raise ValueError(f"{path} is truncated or damaged ({first_line}). {_AGAIN}") from None
 
 
 def _check_member(path: Path, name: str, size: int, largest: int, *, link: bool) -> None:

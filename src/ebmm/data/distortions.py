@@ -36,6 +36,7 @@ class RandomBlock(AbstractDistortion):
     """A square block at a uniform position, filled with fair random bits or with uniform noise."""
 
     size: int | Array
+    """An array has to be at most the image's size: only a number can be checked."""
     fill: Literal["bits", "noise"] = eqx.field(static=True, default="bits")
 
     def __check_init__(self):
@@ -70,7 +71,7 @@ class RandomBlock(AbstractDistortion):
 class SaltAndPepper(AbstractDistortion):
     """Each pixel with probability `rate`, all its channels at once, set to the lowest or the highest value."""
 
-    rate: float | Array
+    rate: float | int | Array
 
     def __check_init__(self):
         _check("salt and pepper rate", self.rate, 0.0, 1.0)
@@ -84,7 +85,7 @@ class SaltAndPepper(AbstractDistortion):
 
     @property
     def name(self) -> str:
-        return f"salt-and-pepper:{self.rate:g}"
+        return f"salt-and-pepper:{_shortest(self.rate)}"
 
 
 class ResampledBits(AbstractDistortion):
@@ -94,7 +95,7 @@ class ResampledBits(AbstractDistortion):
     resampled leave a quarter of them wrong.
     """
 
-    share: float | Array
+    share: float | int | Array
 
     def __check_init__(self):
         _check("share of resampled bits", self.share, 0.0, 1.0)
@@ -107,7 +108,7 @@ class ResampledBits(AbstractDistortion):
 
     @property
     def name(self) -> str:
-        return f"bits:{self.share:g}"
+        return f"bits:{_shortest(self.share)}"
 
 
 class InTurn(AbstractDistortion):
@@ -144,6 +145,11 @@ def distortion(text: str) -> AbstractDistortion:
     raise ValueError(f"damage {text!r}: {EXPECTED}.")
 
 
+def _shortest(value: float | int | Array) -> str:
+    """The fewest digits that give the same number again."""
+    return f"{value:g}" if float(f"{value:g}") == value else str(value)
+
+
 def _number(text: str) -> float | None:
     try:
         return float(text)
@@ -154,7 +160,7 @@ def _number(text: str) -> float | None:
 def _check(what: str, value: Any, low: float, high: float, *, whole: bool = False) -> None:
     if isinstance(value, Array):  # set inside a compiled function, from values that were checked
         return
-    if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)) or not low <= value <= high:
+    if isinstance(value, bool) or not isinstance(value, int if whole else int | float) or not low <= value <= high:
         kind = "a whole number" if whole else "a number"
         limits = f"from {low:g}" if high == math.inf else f"from {low:g} to {high:g}"
         raise ValueError(f"{what}: got {value!r}; expected {kind} {limits}.")

@@ -21,7 +21,10 @@ def download(url: str, path: Path, *, checksum: str | None, otherwise: str) -> N
     try:
         with _Bar(path.name) as bar:
             path.parent.mkdir(parents=True, exist_ok=True)
-            downloader = pooch.HTTPDownloader(progressbar=bar)  # pyright: ignore[reportArgumentType]
+            downloader = pooch.HTTPDownloader(
+                progressbar=bar,  # pyright: ignore[reportArgumentType]
+                headers={"Accept-Encoding": "identity"},  # a .gz file is to stay one
+            )
             pooch.retrieve(
                 url,
                 checksum,

@@ -7,7 +7,6 @@ them, into the data folder. The published validation set is the test split. The 
 import io
 from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
-from typing import IO
 
 import numpy as np
 
@@ -19,7 +18,7 @@ LARGEST = 4096 * MEBIBYTE  # a batch has 1.5 GiB
 BATCHES = tuple(f"train_data_batch_{i}.npz" for i in range(1, 11))
 
 
-def _joined(batches: Iterable[tuple[Path, IO[bytes] | None]]) -> Pixels:
+def _joined(batches: Iterable[tuple[Path, io.BytesIO | None]]) -> Pixels:
     pixels, labels = [], []
     for path, content in batches:
         data, classes = npz_arrays(path, "data", "labels", largest=LARGEST, content=content)
@@ -39,13 +38,12 @@ def read_archives(*paths: Path) -> Pixels:
     def wanted(name: str) -> bool:
         return PurePosixPath(name).suffix == ".npz"
 
-    def batches() -> Iterable[tuple[Path, IO[bytes]]]:
+    def batches() -> Iterable[tuple[Path, io.BytesIO]]:
         for path in paths:
-            found = False
-            for _, content in zip_members(path, wanted=wanted, largest=LARGEST, total=16 * LARGEST):
-                found = True
-                yield path, io.BytesIO(content)
-            if not found:
+            members = dict(zip_members(path, wanted=wanted, largest=LARGEST, total=16 * LARGEST))
+            for name in sorted(members, key=lambda name: (len(name), name)):  # batch 10 after batch 9
+                yield path, io.BytesIO(members[name])
+            if not members:
                 raise ValueError(f"{path} holds no npz batch; take the archives whose names end in _npz.zip.")
 
     return _joined(batches())

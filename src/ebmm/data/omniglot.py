@@ -2,8 +2,8 @@
 
 Train is the background set, test the evaluation set: other alphabets, other characters. Labels count the
 characters of a split. Drawings of 105×105 are shrunk with Pillow's BOX filter and are ink where the mean of the
-box is above a half. The paper does not say how it shrank them; this keeps 82.9 pixels of ink a drawing in train
-and 89.7 in test.
+box is at least a half, as Pillow rounds it. The paper does not say how it shrank them; this keeps 82.9 pixels of
+ink a drawing in train and 89.7 in test.
 """
 
 from functools import partial

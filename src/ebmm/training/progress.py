@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from .settings import Settings
 
 SMOOTHING = 200  # updates that the average error looks back on
+RECENT = 25  # updates that the recent error looks back on: a single one is too noisy to judge
 TRUST = 200  # updates of a stage before its average is believed
 FALL = 0.98  # a fall to less than this counts as progress
 SLOWER = 0.8  # of the learning rate after a roll-back
@@ -24,6 +25,7 @@ class Progress:
     stage: int = 0
     stage_started: int = 0
     smoothed: float | None = None
+    recent: float | None = None
     best: float | None = None
     """The lowest average error of the stage that counted as progress, and when it was reached."""
     best_at: int = 0
@@ -37,26 +39,32 @@ class Progress:
     compile_seconds: float = 0.0
     """Of calls that had to be compiled first."""
 
-    def is_off(self, error: float, settings: Settings) -> bool:
-        """Whether an error is so far from its average that the model has to be called broken."""
+    def is_off(self, updates: int, error: float, settings: Settings) -> bool:
+        """Whether these updates take the recent error so far from its average that the model counts as broken."""
         if settings.roll_back is None:
             return False
         if not math.isfinite(error):
             return True
         if self.smoothed is None or self.update - self.stage_started < TRUST:
             return False
-        return error > settings.roll_back * self.smoothed + 0.05  # an error of zero has no ratio
+        recent = _moved(self.recent, error, updates, RECENT)
+        return recent > settings.roll_back * self.smoothed + 0.05  # an error of zero has no ratio
 
     def after(self, updates: int, error: float, dropped: int, settings: Settings) -> "Progress":
         """With these updates accepted, and moved to the next stage if this one is over."""
         update = self.update + updates
-        kept = math.exp(-updates / SMOOTHING)
-        smoothed = error if self.smoothed is None else kept * self.smoothed + (1 - kept) * error
+        smoothed = _moved(self.smoothed, error, updates, SMOOTHING)
         best, best_at = self.best, self.best_at
         if best is None or smoothed < FALL * best:
             best, best_at = smoothed, update
         moved = replace(
-            self, update=update, smoothed=smoothed, best=best, best_at=best_at, dropped=self.dropped + dropped
+            self,
+            update=update,
+            smoothed=smoothed,
+            recent=_moved(self.recent, error, updates, RECENT),
+            best=best,
+            best_at=best_at,
+            dropped=self.dropped + dropped,
         )
         return moved.next_stage() if moved.stage_is_over(settings) else moved
 
@@ -68,7 +76,13 @@ class Progress:
 
     def next_stage(self) -> "Progress":
         return replace(
-            self, stage=self.stage + 1, stage_started=self.update, smoothed=None, best=None, best_at=self.update
+            self,
+            stage=self.stage + 1,
+            stage_started=self.update,
+            smoothed=None,
+            recent=None,
+            best=None,
+            best_at=self.update,
         )
 
     def rolled_back(self, updates: int) -> "Progress":
@@ -83,8 +97,15 @@ class Progress:
         return replace(
             self,
             update=update,
+            recent=self.smoothed,
             rate_scale=self.rate_scale * SLOWER,
             roll_backs=self.roll_backs + 1,
             tries=self.tries + 1,
             best_at=update,
         )
+
+
+def _moved(average: float | None, value: float, updates: int, horizon: int) -> float:
+    """An average that looks back on `horizon` updates, after some with this value."""
+    kept = math.exp(-updates / horizon)
+    return value if average is None else kept * average + (1 - kept) * value

@@ -125,7 +125,7 @@ class Trainer:
         dropped = round(values.pop("dropped") * count)
         point: Point = {"update": before.update + count, "patterns": stage.patterns, "rate": float(rates[-1])}
         point |= values | {"dropped": dropped}
-        is_off = before.is_off(values["error"], settings)
+        is_off = before.is_off(count, values["error"], settings)
         if is_off:
             point["event"] = self._roll_back(count)
         else:
