@@ -1,5 +1,6 @@
 """Pictures of what a memory does. Needs matplotlib: `pip install 'ebmm[demo]'`."""
 
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -68,6 +69,7 @@ def evaluation_figure(report: dict[str, Any]) -> Figure:
 
 UNITS = {"hamming": "wrong values of a pattern", "squared": "squared error of a pattern"}
 BLUE, GREY, GREEN = "#0072B2", "#767676", "#009E73"  # told apart by everyone
+COLOURS = (BLUE, "#D55E00", GREEN, "#CC79A7", "#E69F00", "#56B4E9")
 
 
 def _errors_panel(axis: Axes, report: dict[str, Any]) -> None:
@@ -106,3 +108,30 @@ def _energies_panel(axis: Axes, report: dict[str, Any]) -> None:
     axis.invert_yaxis()
     axis.set(xlabel="energy (mean, 5 to 95 %)")
     axis.set_title("energies in a memory", fontsize=10)
+
+
+def training_figure(runs: dict[str, list[dict[str, Any]]]) -> Figure:
+    """The error of one or more runs over their updates, on a logarithmic axis, from the lines of their `metrics.jsonl`.
+
+    Where the number of patterns changes there is a vertical line, where a run rolled back a cross.
+    """
+    figure = Figure(figsize=(7.2, 4.0), layout="constrained")
+    axis = figure.subplots()
+    for (name, lines), colour in zip(runs.items(), cycle(COLOURS)):
+        updates = [line["update"] for line in lines]
+        axis.plot(updates, [line["error"] for line in lines], color=colour, lw=1, alpha=0.8, label=name)
+        tested = [line for line in lines if line.get("held_out") is not None]
+        if tested:
+            places, errors = zip(*((line["update"], line["held_out"]) for line in tested), strict=True)
+            axis.plot(places, errors, "o--", color=colour, ms=3, lw=1, label=f"{name}, held out")
+        backwards = [line for line in lines if "rolled back" in line.get("event", "")]
+        axis.plot([line["update"] for line in backwards], [line["error"] for line in backwards], "x", color="black")
+    stages = [line for lines in runs.values() for line in lines if line.get("event", "").startswith("on to")]
+    for line in stages if len(runs) == 1 else []:
+        axis.axvline(line["update"], color=GREY, lw=0.8, ls=":")
+        axis.annotate(line["event"], (line["update"], 1), xycoords=("data", "axes fraction"), rotation=90, fontsize=7,
+                      xytext=(2, -2), textcoords="offset points", va="top", color=GREY)  # fmt: skip
+    axis.set(xlabel="update", ylabel="wrong values of a pattern", yscale="log")
+    axis.spines[["top", "right"]].set_visible(False)
+    axis.legend(frameon=False, fontsize=8)
+    return figure

@@ -1,5 +1,6 @@
 """`ebmm train` and `ebmm list`, as a user meets them."""
 
+import json
 import os
 import signal
 import subprocess
@@ -91,3 +92,26 @@ def test_a_polite_signal_saves_and_says_how_to_go_on(tmp_path):
     printed, _ = process.communicate()
     assert process.returncode == 0, printed
     assert "Done" in printed or "--resume" in printed
+
+
+def test_the_curves_of_runs_are_drawn(tmp_path):
+    lines = [
+        {"update": 25, "error": 9.0, "held_out": None},
+        {"update": 50, "error": 8.0, "event": "on to 4 patterns", "held_out": 7.0},
+        {"update": 75, "error": 30.0, "event": "rolled back to update 0"},
+    ]
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines) + '{"cut')
+    for runs in (["one"], ["one", "two"]):
+        picture = tmp_path / f"{len(runs)}.png"
+        main(["curve", *(str(tmp_path / name) for name in runs), "--picture", str(picture)])
+        assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_curve_needs_a_run_with_metrics(tmp_path):
+    with pytest.raises(SystemExit, match="expected the metrics of a run"):
+        main(["curve", str(tmp_path), "--picture", str(tmp_path / "curve.png")])
+    (tmp_path / "metrics.jsonl").touch()
+    with pytest.raises(SystemExit, match="has no metrics yet"):
+        main(["curve", str(tmp_path), "--picture", str(tmp_path / "curve.png")])

@@ -166,3 +166,11 @@ def test_a_run_killed_before_its_first_checkpoint_starts_again(finished, tmp_pat
     (tmp_path / "config.json").write_bytes((finished / "config.json").read_bytes())
     run = Run.open(DEBUG, tmp_path, seed=3, resume=True)
     assert run.trainer.progress.update == 0
+
+
+def test_the_hopfield_rules_are_measured_beside_the_model_on_the_same_batches(tmp_path):
+    run = Run.open(replace(DEBUG, beside=("hebb",)), tmp_path / "run")
+    errors = run.comparison(batches=10)
+    assert list(errors) == ["debug", "Hopfield, hebb, asynchronous", "Hopfield, hebb, synchronous"]
+    assert errors["debug"] > errors["Hopfield, hebb, synchronous"]  # nothing has been learned yet
+    assert errors == run.comparison(batches=10)

@@ -1,7 +1,5 @@
 """The Hopfield network: patterns of ±1 stored in a symmetric matrix, read by flipping bits downhill."""
 
-from typing import Literal
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -48,8 +46,8 @@ class Hopfield(AbstractMemoryModel):
     """
 
     pattern_shape: tuple[int, ...] = eqx.field(static=True)
-    rule: Literal["hebb", "storkey", "pseudo-inverse"] = eqx.field(static=True, default="hebb")
-    order: Literal["asynchronous", "synchronous"] = eqx.field(static=True, default="asynchronous")
+    rule: str = eqx.field(static=True, default="hebb")
+    order: str = eqx.field(static=True, default="asynchronous")
     sweeps: int = eqx.field(static=True, default=10)
     domain: Domain = eqx.field(static=True, default=(-1.0, 1.0))
 

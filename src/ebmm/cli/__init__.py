@@ -8,7 +8,7 @@ from .. import __version__
 from .data import get, list_datasets, show
 from .evaluate import evaluate
 from .recall import recall
-from .train import list_experiments, train
+from .train import curve, list_experiments, train
 
 
 def commands() -> SubcommandApp:
@@ -20,6 +20,7 @@ def commands() -> SubcommandApp:
     app.command(recall)
     app.command(evaluate)
     app.command(train)
+    app.command(curve)
     app.command(name="list")(list_experiments)
     app.command(data, name="data")
     return app

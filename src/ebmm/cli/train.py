@@ -1,6 +1,7 @@
 """`ebmm train` and `ebmm list`."""
 
 import difflib
+import json
 import signal
 import time
 from collections.abc import Iterator
@@ -14,9 +15,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from ..experiments import EXPERIMENTS, Experiment
+from ..files import write_whole
+from ..provenance import provenance
 from ..training.progress import Diverged
-from ..training.run import Run
-from .output import told_plainly
+from ..training.run import Run, metrics_of
+from .output import check_place, save_figure, told_plainly
 
 
 def list_experiments() -> None:
@@ -63,8 +66,46 @@ def train(
         command = f"ebmm train {name} --out {out} --seed {seed} --resume"
         console.print(f"Stopped after update {progress.update:,} and saved. Go on with: {command}")
     else:
-        console.print(f"Done: {progress.update:,} updates in {progress.seconds / 60:.1f} minutes.")
+        compiling = f"and {progress.compile_seconds:.0f} s of compiling"
+        console.print(f"Done: {progress.update:,} updates in {progress.seconds / 60:.1f} minutes {compiling}.")
+        if run.experiment.beside:
+            show_comparison(console, run)
     console.print(f"Model: {out / 'model'}; measure it with: ebmm evaluate {out / 'model'} --on {run.experiment.on}")
+
+
+def curve(runs: Annotated[tuple[Path, ...], tyro.conf.Positional], *, picture: Path = Path("curve.png")) -> None:
+    """Draw the error of one or more runs over their updates.
+
+    Args:
+        runs: Folders of runs.
+        picture: Where to save the picture.
+    """
+    with told_plainly():
+        check_place("--picture", picture, ".png")
+        if not runs:
+            raise ValueError("got no run; expected the folder of at least one.")
+        lines = {run.name: metrics_of(run) for run in runs}
+        empty = [name for name, found in lines.items() if not found]
+        if empty:
+            raise ValueError(f"{empty[0]} has no metrics yet.")
+        from ..figures import training_figure
+
+        save_figure(training_figure(lines), picture)
+    Console().print(f"Picture: {picture}")
+
+
+def show_comparison(console: Console, run: Run) -> None:
+    """The trained model beside the systems of the same memory size, also as JSON in the run's folder."""
+    batches = 200
+    with console.status("Measuring the model and the Hopfield rules"):
+        errors = run.comparison(batches)
+    stage, bits = run.experiment.settings.stages[-1], run.experiment.bits
+    table = Table("", "wrong bits", title=f"{stage.patterns} strings of {bits} bits, {batches} test batches")
+    for system, error in errors.items():
+        table.add_row(system, f"{error:.2f}")
+    console.print(table)
+    report = {"batches": batches, "wrong_bits": errors, **provenance(seed=run.seed)}
+    write_whole({run.folder / "comparison.json": (json.dumps(report, indent=2) + "\n").encode()})
 
 
 def named(name: str) -> Experiment:

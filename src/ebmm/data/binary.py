@@ -25,7 +25,7 @@ class RandomBits(AbstractPatterns):
 
     def draw(self, count: int, *, key: PRNGKeyArray) -> Float[Array, "count *pattern"]:
         assert self.domain is not None
-        low, high = self.domain
+        low, high = jnp.array(self.domain, float)
         return jnp.where(jax.random.bernoulli(key, 0.5, (count, *self.pattern_shape)), high, low)
 
 

@@ -27,6 +27,8 @@ class Experiment:
     """Of writing and of reading."""
     held_out: int = 0
     """Test batches to watch while training; nothing is decided from them."""
+    beside: tuple[str, ...] = ()
+    """Rules of the Hopfield network to measure beside the model in the end, at the same memory size."""
 
 
 def curriculum(last: int, *, total: int, updates: int, first: int = 4) -> tuple[Stage, ...]:
@@ -36,6 +38,9 @@ def curriculum(last: int, *, total: int, updates: int, first: int = 4) -> tuple[
         counts.append(first)
         first *= 2
     return tuple(Stage(count, max(total // count, 1), updates) for count in (*counts, last))
+
+
+HOPFIELD_RULES = ("hebb", "storkey", "pseudo-inverse")
 
 
 def _strings(patterns: int, updates: int) -> Experiment:
@@ -48,6 +53,7 @@ def _strings(patterns: int, updates: int) -> Experiment:
             updates=updates, stages=(Stage(patterns, 16, updates),), learning_rate=3e-4, snapshot=500, patience=None
         ),
         expected="10 minutes on one H200",
+        beside=HOPFIELD_RULES,
     )
 
 
@@ -81,6 +87,7 @@ _ALL = (
         bits=32,
         settings=Settings(updates=8000, stages=(Stage(8, 4, 8000),), learning_rate=3e-3, patience=None, snapshot=500),
         expected="5 minutes on two CPU cores",
+        beside=HOPFIELD_RULES,
     ),
     *(
         _strings(patterns, updates)

@@ -1,7 +1,7 @@
 """A run on disk: a folder with `config.json`, `metrics.jsonl`, `checkpoints/` and, with the first of them, `model/`."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -10,6 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from ..baselines.hopfield import Hopfield
 from ..core.model import EBMM
 from ..data import DATASETS
 from ..data.augmentation import Augmented
@@ -20,8 +21,9 @@ from ..data.images import AbstractPatterns
 from ..evaluation.errors import measure_errors
 from ..evaluation.protocols import PROTOCOLS
 from ..experiments import Experiment
-from ..files import digest, write_whole
+from ..files import digest, must_exist, write_whole
 from ..initial import new_model
+from ..interface import AbstractMemoryModel
 from ..pretrained import NETWORKS, save_model
 from ..provenance import provenance
 from .checkpoint import Checkpoints
@@ -39,7 +41,7 @@ class Run:
     seed: int
     folder: Path
     trainer: Trainer
-    held_out: Callable[[], float | None]
+    test_episodes: Episodes
 
     @classmethod
     def open(cls, experiment: Experiment, folder: Path, *, seed: int = 0, resume: bool = False) -> "Run":
@@ -53,7 +55,7 @@ class Run:
             raise ValueError(f"{folder} holds a run already; resume it with --resume, or choose another folder.")
         if resume:
             _check_config(folder / "config.json", fingerprint, experiment.name, seed)
-        network_key, batch_key, train_key, test_key = jax.random.split(jax.random.key(seed), 4)
+        network_key, batch_key, train_key, _ = jax.random.split(jax.random.key(seed), 4)
         protocol = PROTOCOLS[experiment.on]
         train, test = sources(experiment)
         damage = distortion(protocol.damage)
@@ -76,15 +78,7 @@ class Run:
             model, episodes_of, experiment.settings, metric=protocol.metric, key=train_key, checkpoints=checkpoints
         )
 
-        def held_out() -> float | None:
-            if experiment.held_out == 0:
-                return None
-            episodes = Episodes(test, damage, last, reveal=protocol.reveal)
-            best = trainer.learner.best
-            errors = measure_errors(best, episodes, key=test_key, metric=protocol.metric, batches=experiment.held_out)
-            return float(np.mean(errors.read))
-
-        run = cls(experiment, seed, folder, trainer, held_out)
+        run = cls(experiment, seed, folder, trainer, Episodes(test, damage, last, reveal=protocol.reveal))
         if not resume:
             folder.mkdir(parents=True, exist_ok=True)
             config = {"experiment": asdict(experiment), "fingerprint": fingerprint, **provenance(seed=seed)}
@@ -102,7 +96,7 @@ class Run:
         with (self.folder / "metrics.jsonl").open("a") as metrics:
             for point in self.trainer.train():
                 if point.pop("snapshot", False):
-                    point["held_out"] = self.held_out()
+                    point["held_out"] = self.held_out_error()
                     self.save_model()
                 window.append(point)
                 if point["update"] % WINDOW == 0 or "event" in point or "held_out" in point:
@@ -110,6 +104,30 @@ class Run:
                     metrics.flush()
                     window = []
                 yield point
+
+    def held_out_error(self) -> float | None:
+        """The model's error on a few test batches, the same ones every time."""
+        batches = self.experiment.held_out
+        if batches == 0:
+            return None
+        key = jax.random.split(jax.random.key(self.seed), 4)[3]
+        metric = PROTOCOLS[self.experiment.on].metric
+        errors = measure_errors(self.trainer.learner.best, self.test_episodes, key=key, metric=metric, batches=batches)
+        return float(np.mean(errors.read))
+
+    def comparison(self, batches: int = 200) -> dict[str, float]:
+        """The model's error on test batches, and those of the systems to put beside it."""
+        best, episodes, metric = self.trainer.learner.best, self.test_episodes, PROTOCOLS[self.experiment.on].metric
+        shape = episodes.source.pattern_shape
+        systems: dict[str, AbstractMemoryModel] = {self.experiment.name: best}
+        for rule in self.experiment.beside:
+            for order in ("asynchronous", "synchronous"):
+                systems[f"Hopfield, {rule}, {order}"] = Hopfield(pattern_shape=shape, rule=rule, order=order)
+        key = jax.random.fold_in(jax.random.key(self.seed), 1)
+        return {
+            name: float(np.mean(measure_errors(each, episodes, key=key, metric=metric, batches=batches).read))
+            for name, each in systems.items()
+        }
 
     def save(self) -> None:
         """Keep the state as it is now, and the model."""
@@ -127,6 +145,13 @@ class Run:
         if path.exists():
             lines = [line for line in path.read_text().splitlines() if _update_of(line) <= update]
             write_whole({path: "".join(f"{line}\n" for line in lines).encode()})
+
+
+def metrics_of(folder: Path) -> list[Point]:
+    """The lines of a run's metrics; one that was cut off when the run was killed is left out."""
+    path = folder / "metrics.jsonl"
+    must_exist(path, "the metrics of a run")
+    return [json.loads(line) for line in path.read_text().splitlines() if _update_of(line) < float("inf")]
 
 
 def sources(experiment: Experiment) -> tuple[AbstractPatterns, AbstractPatterns]:

@@ -103,11 +103,15 @@ class Trainer:
         )
 
     def _compile_ahead(self, indices: np.ndarray, rates: np.ndarray) -> None:
-        """Compile the next stage beside this one, by running it once for nothing; a CPU has no cores to spare."""
-        upcoming = self.progress.stage + 1
-        if jax.default_backend() != "cpu" and upcoming < len(self.settings.stages):
-            arguments = (self.settings.stages[upcoming], indices, rates)
-            threading.Thread(target=self._run, args=arguments, daemon=True).start()
+        """Compile all later stages beside this one, by running each once for nothing; a CPU has no cores to spare."""
+        later = self.settings.stages[self.progress.stage + 1 :]
+
+        def run_each() -> None:
+            for stage in later:
+                self._run(stage, indices, rates)
+
+        if jax.default_backend() != "cpu":
+            threading.Thread(target=run_each, daemon=True).start()
 
     def _advance(self) -> Point:
         began = time.perf_counter()
@@ -118,9 +122,9 @@ class Trainer:
         rates = before.rate_scale * np.array([settings.rate_at(int(index)) for index in indices])
         learner, report = jax.block_until_ready(self._run(stage, indices, rates))
         is_new = stage not in self.compiled
-        if is_new:
-            self.compiled.add(stage)
+        if not self.compiled:
             self._compile_ahead(indices, rates)
+        self.compiled.add(stage)
         values = {name: float(np.mean(value)) for name, value in report._asdict().items()}
         dropped = round(values.pop("dropped") * count)
         point: Point = {"update": before.update + count, "patterns": stage.patterns, "rate": float(rates[-1])}
