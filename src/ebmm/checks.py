@@ -71,6 +71,11 @@ def _as_batch(array: np.ndarray, shape: Shape, what: str) -> tuple[np.ndarray, b
     return array, False
 
 
+def check_seed(seed: int) -> None:
+    if not 0 <= seed < 2**32:  # a key holds no more, and would take another seed for this one
+        raise ValueError(f"seed: got {seed}; expected a whole number from 0 to 2**32 - 1.")
+
+
 def check_energy(energy: Energy, where: Where, pattern_shape: Shape) -> None:
     """Refuse what is not an energy with layers to write, before anything is compiled."""
     try:

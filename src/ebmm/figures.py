@@ -100,7 +100,7 @@ def _strengths_panel(axis: Axes, report: dict[str, Any]) -> None:
 
 
 def _energies_panel(axis: Axes, report: dict[str, Any]) -> None:
-    levels = report["energies"]
+    levels = {name: spread for name, spread in report["energies"].items() if spread["mean"] is not None}
     for place, spread in enumerate(levels.values()):
         axis.plot([spread["low"], spread["high"]], [place, place], color=BLUE, lw=6, alpha=0.3, solid_capstyle="round")
         axis.plot(spread["mean"], place, "o", color=BLUE)

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 import os
 import secrets
 from pathlib import Path
@@ -101,6 +102,19 @@ def load_tensors(path: Path, *, format: str) -> tuple[Tensors, dict[str, str]]:
 def check_version(path: Path, version: Any) -> None:
     if not str(version).isdecimal() or int(version) > VERSION:
         raise ValueError(f"{path} has version {version}; this ebmm reads up to {VERSION}. Upgrade ebmm to read it.")
+
+
+def as_json(value: Any) -> bytes:
+    """Plain JSON with what is not finite as null, which every reader understands."""
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {name: plain(each) for name, each in value.items()}
+        if isinstance(value, list | tuple):
+            return [plain(each) for each in value]
+        return None if isinstance(value, float) and not math.isfinite(value) else value
+
+    return (json.dumps(plain(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
 
 
 def must_exist(path: Path, expected: str) -> None:

@@ -29,17 +29,22 @@ def norms(gradients: PyTree) -> Float[Array, " n"]:
     return jax.vmap(optax.tree.norm)(gradients)
 
 
-def mean_of_clipped(gradients: PyTree, *, times_median: float | None = 2.0) -> PyTree:
-    """The mean over the first axis, each clipped at so many times the median norm, those not finite left out."""
+def mean_of_clipped(gradients: PyTree, *, times_median: float | None = 2.0, across: str | None = None) -> PyTree:
+    """The mean over the first axis, each clipped at so many times the median norm, those not finite left out.
+
+    `across` names the mesh axis that the first axis is split over, if it is: the mean is then over all devices.
+    """
     lengths = norms(gradients)
+    everywhere = lengths if across is None else jax.lax.all_gather(lengths, across, tiled=True)
     finite = jnp.isfinite(lengths)
-    shares = finite / jnp.maximum(finite.sum(), 1)
+    shares = finite / jnp.maximum(jnp.isfinite(everywhere).sum(), 1)
     if times_median is not None:
-        limit = times_median * jnp.nanmedian(jnp.where(finite, lengths, jnp.nan))
+        limit = times_median * jnp.nanmedian(jnp.where(jnp.isfinite(everywhere), everywhere, jnp.nan))
         shares = shares * jnp.where(finite, jnp.minimum(1, limit / jnp.maximum(lengths, 1e-30)), 0)
 
     def mean(gradient: Array) -> Array:
         kept = jnp.where(finite.reshape(-1, *[1] * (gradient.ndim - 1)), gradient, 0)
-        return jnp.tensordot(shares.astype(gradient.dtype), kept, axes=1)
+        part = jnp.tensordot(shares.astype(gradient.dtype), kept, axes=1)
+        return part if across is None else jax.lax.psum(part, across)
 
     return jax.tree.map(mean, gradients)

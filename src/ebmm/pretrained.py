@@ -141,7 +141,8 @@ FIELDS: dict[str, Callable[[Any], bool]] = {
 
 def _load_config(folder: Path) -> dict[str, Any]:
     if not folder.is_dir():
-        raise FileNotFoundError(f"{folder} does not exist; expected a folder with config.json and model.safetensors.")
+        is_what = "is a file" if folder.exists() else "does not exist"
+        raise FileNotFoundError(f"{folder} {is_what}; expected a folder with config.json and model.safetensors.")
     path = folder / "config.json"
     must_exist(path, "the description of a saved model")
     try:

@@ -46,6 +46,8 @@ def _commit() -> str | None:
     try:
         folder = Path(__file__).parent
         git = ["git", "-C", str(folder)]
+        # Installed into an environment inside some other repository, that one's commit would say nothing.
+        subprocess.run([*git, "ls-files", "--error-unmatch", Path(__file__).name], capture_output=True, check=True)
         commit = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
         changed = subprocess.run(
             [*git, "status", "--porcelain", "."], capture_output=True, text=True, check=True

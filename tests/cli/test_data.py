@@ -140,7 +140,7 @@ def test_show_draws_a_picture(tmp_path, capsys):
         (["--damage", "blur:3"], "damage 'blur:3': expected block:SIZE"),
         (["--damage", "block:64"], "block: got size 64; expected at most 32"),
         (["--count", "641"], "got 641 to draw from 640"),
-        (["--picture", "shown.doc"], "--picture shown.doc: expected a name that ends in .png"),
+        (["--picture", "shown.doc"], "--picture shown.doc: expected a file that ends in .png"),
     ],
 )
 def test_show_refuses_what_it_cannot_draw(wrong, message, monkeypatch, tmp_path):

@@ -43,7 +43,12 @@ def made(dataset, folder, *, address=NOWHERE):
             checksum = f"{kind}:{hashlib.new(kind, path.read_bytes()).hexdigest()}"
         return replace(file, url=file.url and f"{address}/{file.name}", checksum=checksum)
 
-    return with_sources(dataset, lambda source: replace(source, files=tuple(map(own, source.files))))
+    return with_sources(dataset, lambda source: replace(source, files=tuple(map(own, source.files)), count=None))
+
+
+def of_any_size(dataset):
+    """The dataset without the number of images that the published one has."""
+    return with_sources(dataset, lambda source: replace(source, count=None))
 
 
 def with_sources(dataset, change):

@@ -6,12 +6,12 @@ import struct
 
 import numpy as np
 import pytest
-from archives_for_tests import as_bytes, made, own_folder, write_tar
+from archives_for_tests import as_bytes, made, of_any_size, own_folder, write_tar
 
 from ebmm.data import DATASETS
 from ebmm.data.cifar10 import images_of_dictionaries, images_of_records
 
-CIFAR10 = DATASETS["cifar10"]
+CIFAR10 = of_any_size(DATASETS["cifar10"])
 TRAIN = [f"data_batch_{i}" for i in (1, 2, 3, 4, 5)]
 BATCHES = [*TRAIN, "test_batch"]
 

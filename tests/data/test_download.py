@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from archives_for_tests import enlarged, idx, made, own_folder, serving, with_sources
+from archives_for_tests import enlarged, idx, made, of_any_size, own_folder, serving, with_sources
 
 from ebmm.data import DATASETS
 from ebmm.data.download import download
 
-MNIST = DATASETS["mnist"]
+MNIST = of_any_size(DATASETS["mnist"])
 IMAGES, LABELS = "t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz"
 
 

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from archives_for_tests import as_bytes, from_jpeg, jpeg, made, npz, own_folder, write_zip
+from archives_for_tests import as_bytes, from_jpeg, jpeg, made, npz, of_any_size, own_folder, write_zip
 
 from ebmm.data import DATASETS
 
-TINY, LARGE = DATASETS["tiny-imagenet"], DATASETS["imagenet64"]
+TINY, LARGE = of_any_size(DATASETS["tiny-imagenet"]), of_any_size(DATASETS["imagenet64"])
 
 
 @pytest.fixture

@@ -198,3 +198,24 @@ def test_random_bits_are_fair_and_of_the_domain():
 def test_random_bits_need_a_shape_and_a_domain(shape, domain):
     with pytest.raises(ValueError, match="expected positive lengths and an interval"):
         RandomBits(shape, domain)
+
+
+@pytest.mark.parametrize(
+    ("pixels", "levels"),
+    [
+        (np.random.default_rng(0).random((2, 4, 4, 1)), 255),
+        (np.full((2, 4, 4, 1), 2), 1),
+        (np.zeros((4, 4, 1), int), 1),
+        (np.zeros((2, 4, 4, 1), int), 7),
+        (np.zeros((0, 4, 4, 1), int), 1),
+    ],
+)
+def test_pixels_that_would_lose_something_are_refused(pixels, levels):
+    """Floats between 0 and 1, say, would all become black."""
+    with pytest.raises(ValueError, match="expected"):
+        Images.packed(pixels, np.zeros(len(pixels)), levels=levels)
+
+
+def test_every_image_has_a_label():
+    with pytest.raises(ValueError, match="expected one for each of 2 images"):
+        Images.packed(np.zeros((2, 4, 4, 1), int), np.zeros(3), levels=1)

@@ -4,12 +4,12 @@ import gzip
 
 import numpy as np
 import pytest
-from archives_for_tests import enlarged, idx, made, npz, own_folder
+from archives_for_tests import enlarged, idx, made, npz, of_any_size, own_folder
 
 from ebmm.data import DATASETS
 from ebmm.data.mnist import read_idx
 
-MNIST = DATASETS["mnist"]
+MNIST = of_any_size(DATASETS["mnist"])
 
 
 @pytest.fixture
@@ -75,3 +75,10 @@ def test_a_size_beyond_all_memory_is_refused(tmp_path):
     (tmp_path / "file").write_bytes(b"\0\0\x08\x04" + b"\xff" * 16 + b"few")
     with pytest.raises(ValueError, match="file is truncated"):
         read_idx(tmp_path / "file")
+
+
+def test_files_without_a_checksum_have_to_be_complete(folder):
+    """The uncompressed files have none; a part of the digits is not MNIST."""
+    (folder / "mnist_test.npz").write_bytes(npz(images=np.zeros((3, 28, 28), np.uint8), labels=np.zeros(3, np.uint8)))
+    with pytest.raises(ValueError, match="mnist_test.npz in .* holds 3 images; expected 10,000"):
+        DATASETS["mnist"].load("test")

@@ -6,13 +6,13 @@ import zlib
 
 import numpy as np
 import pytest
-from archives_for_tests import drawings, made, npz, own_folder, png, shrunk, write_zip
+from archives_for_tests import drawings, made, npz, of_any_size, own_folder, png, shrunk, write_zip
 from PIL import Image
 
 from ebmm.data import DATASETS
 from ebmm.data.omniglot import read_zip
 
-OMNIGLOT = DATASETS["omniglot"]
+OMNIGLOT = of_any_size(DATASETS["omniglot"])
 DRAWN = {"Arcadian/character01": 3, "Arcadian/character02": 1, "Braille/character01": 4, "Braille-Old/character01": 2}
 
 

@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from archives_for_tests import enlarged, idx, own_folder, with_sources
+from archives_for_tests import enlarged, idx, of_any_size, own_folder, with_sources
 
 from ebmm.data import DATASETS
 
-MNIST = DATASETS["mnist"]
+MNIST = of_any_size(DATASETS["mnist"])
 IMAGES, LABELS = "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"
 PREPARED = "mnist-test-v1.safetensors"
 

@@ -25,3 +25,7 @@ def test_squared_error_is_a_sum_over_all_dimensions(rng):
 def test_hamming_needs_a_middle():
     with pytest.raises(ValueError, match="use the squared error"):
         hamming(jnp.zeros(3), jnp.zeros(3), None)
+
+
+def test_what_is_no_number_is_wrong():
+    assert hamming(jnp.array([jnp.nan, jnp.nan, 1.0]), jnp.array([0.0, 1.0, 1.0]), (0.0, 1.0)) == 2

@@ -2,6 +2,7 @@
 
 import io
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,7 +15,9 @@ from ebmm.evaluation.report import energy_report, energy_table, error_report, er
 @pytest.fixture
 def errors(rng):
     values = rng.random((4, 50))
-    return Errors(*values[:3], exact_bits=np.full(50, 640), iterates=rng.random((50, 5)), kept={})
+    return Errors(
+        *values[:3], exact_bits=np.full(50, 640), iterates=rng.random((50, 5)), not_finite=np.zeros(50), kept={}
+    )
 
 
 def shown(table):
@@ -48,7 +51,9 @@ def test_the_yardsticks_are_always_printed(errors):
 
 
 def test_strengths_are_printed_with_and_without_a_model(errors):
-    alone = Errors(errors.nothing, errors.blanked, errors.exact, errors.exact_bits, iterates=None, kept={})
+    alone = Errors(
+        errors.nothing, errors.blanked, errors.exact, errors.exact_bits, iterates=None, not_finite=None, kept={}
+    )
     reports = {"block:2": error_report(errors, patterns=10), "block:4": error_report(alone, patterns=10)}
     text = shown(strength_table(reports, metric="squared"))
     assert "block:4" in text
@@ -56,7 +61,25 @@ def test_strengths_are_printed_with_and_without_a_model(errors):
 
 
 def test_energies_left_out_do_not_count():
-    levels = {"memories": np.zeros((1, 2)), "non-memories": np.array([[1.0, np.nan]])}
-    report = energy_report(levels)
-    assert report["non-memories"] == {"mean": 1.0, "low": 1.0, "high": 1.0, "told_apart": 1.0}
+    non_memories = np.ma.masked_array([[1.0, -9.0]], mask=[[False, True]])
+    report = energy_report({"memories": np.ma.zeros((1, 2)), "non-memories": non_memories})
+    expected = {"mean": 1.0, "low": 1.0, "high": 1.0, "told_apart": 1.0, "not_finite": 0}
+    assert report["non-memories"] == expected
     assert "100.0%" in shown(energy_table(report))
+
+
+def test_energies_that_are_no_numbers_are_counted_and_a_kind_without_any_has_no_mean():
+    nothing = np.ma.masked_array([[1.0, 2.0]], mask=True)
+    levels = {"memories": np.ma.array([[0.0, np.nan]]), "recalled": np.ma.array([[np.nan, np.nan]]), "none": nothing}
+    report = energy_report(levels)
+    assert report["memories"]["not_finite"] == 1
+    assert report["recalled"]["mean"] is None
+    assert report["none"]["told_apart"] is None
+    assert "–" in shown(energy_table(report))
+
+
+def test_a_model_that_has_diverged_is_called_so(errors):
+    broken = replace(errors, not_finite=np.full(50, 0.25))
+    report = error_report(broken, patterns=10, memory_size=33)
+    assert report["not_finite"] == 0.25
+    assert "25.0% of the reads are not finite" in shown(error_table(report, title="t", metric="hamming"))

@@ -9,9 +9,10 @@ import pytest
 import ebmm
 from ebmm.data import DATASETS
 from ebmm.data.dataset import File, Pixels, Source
+from ebmm.data.images import Correlated
 from ebmm.experiments import EXPERIMENTS, curriculum
 from ebmm.files import load_tensors, save_tensors
-from ebmm.training.run import Run, sources
+from ebmm.training.run import Run, identity, sources
 
 DEBUG = EXPERIMENTS["debug"]
 
@@ -174,3 +175,46 @@ def test_the_hopfield_rules_are_measured_beside_the_model_on_the_same_batches(tm
     assert list(errors) == ["debug", "Hopfield, hebb, asynchronous", "Hopfield, hebb, synchronous"]
     assert errors["debug"] > errors["Hopfield, hebb, synchronous"]  # nothing has been learned yet
     assert errors == run.comparison(batches=10)
+
+
+@pytest.mark.parametrize("stop", [33, 50, 61])
+def test_a_run_stopped_between_two_lines_has_the_same_metrics_in_the_end(finished, tmp_path, stop):
+    folder = tmp_path / "stopped"
+    run = Run.open(DEBUG, folder, seed=3)
+    for point in run.train():
+        if point["update"] == stop:
+            break
+    run.save()
+    for _ in Run.open(DEBUG, folder, seed=3, resume=True).train():
+        pass
+    assert lines(folder) == lines(finished)
+
+
+def test_words_about_an_experiment_may_change_and_numbers_may_not():
+    assert identity(DEBUG, 0) == identity(replace(DEBUG, about="other words", expected="tomorrow"), 0)
+    assert identity(DEBUG, 0) != identity(replace(DEBUG, bits=17), 0)
+    assert identity(DEBUG, 0) != identity(DEBUG, 1)
+
+
+def test_a_folder_that_lost_its_description_is_not_taken_for_a_new_one(copied):
+    (copied / "config.json").unlink()
+    with pytest.raises(ValueError, match="holds a run already"):
+        Run.open(DEBUG, copied, seed=3)
+
+
+def test_a_seed_that_a_key_cannot_hold_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="seed: got 4294967296"):
+        Run.open(DEBUG, tmp_path / "run", seed=2**32)
+
+
+def test_correlated_batches_are_learned_from_and_tested_on(monkeypatch):
+    sample = DATASETS["omniglot-sample"]
+    fake = replace(sample, sources={"train": sample.sources["test"], "test": sample.sources["test"]})
+    monkeypatch.setitem(DATASETS, "omniglot", fake)
+    monkeypatch.setattr(type(sample.images("test")), "without", lambda self, _: self)
+    correlated = replace(EXPERIMENTS["omniglot-conv-9k"], on="omniglot-correlated")
+    with pytest.raises(ValueError, match="cannot be augmented"):
+        sources(correlated)
+    train, test = sources(replace(correlated, settings=replace(correlated.settings, augment=False)))
+    assert isinstance(train, Correlated)
+    assert isinstance(test, Correlated)

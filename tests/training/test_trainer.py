@@ -22,19 +22,34 @@ SETTINGS = Settings(
 
 @pytest.fixture
 def start(rnn, string_episodes):
-    def start(folder=None, settings=SETTINGS, seed=0):
+    def start(folder=None, settings=SETTINGS, seed=0, call=None):
         def episodes_of(patterns):
             return Episodes(string_episodes.source, string_episodes.damage, patterns, reveal=True)
 
         checkpoints = None if folder is None else Checkpoints(folder, "a run")
         trainer = Trainer.start(
-            rnn, episodes_of, settings, metric="hamming", key=jax.random.key(seed), checkpoints=checkpoints
+            rnn,
+            episodes_of,
+            settings,
+            metric="hamming",
+            key=jax.random.key(seed),
+            checkpoints=checkpoints,
+            call=call,
         )
         if checkpoints is not None and checkpoints.newest() is None:
             trainer.save()
         return trainer
 
     return start
+
+
+def train(trainer, updates=None):
+    """Train on, and save at every snapshot, as a run does."""
+    for point in trainer.train():
+        if point.get("snapshot"):
+            trainer.save()
+        if point["update"] == updates:
+            break
 
 
 def arrays(tree):
@@ -62,8 +77,7 @@ def test_a_resumed_run_equals_an_uninterrupted_one_bit_for_bit(start, tmp_path):
     for stop in (3, 8, 14):  # between snapshots and at one; all that came after the last checkpoint is lost
         folder = tmp_path / str(stop)
         killed = start(folder)
-        for _, point in zip(range(stop), killed.train(), strict=False):
-            assert point["update"] <= stop
+        train(killed, stop)
         resumed = start(folder)
         resumed.resume()
         assert resumed.progress.update == stop // 4 * 4
@@ -75,9 +89,7 @@ def test_a_run_that_is_stopped_and_saved_between_snapshots_goes_on_from_there(st
     whole = start()
     list(whole.train())
     stopped = start(tmp_path)
-    for point in stopped.train():
-        if point["update"] == 6:
-            break
+    train(stopped, 6)
     stopped.save()
     resumed = start(tmp_path)
     resumed.resume()
@@ -89,7 +101,7 @@ def test_a_run_that_is_stopped_and_saved_between_snapshots_goes_on_from_there(st
 
 def test_only_the_snapshots_that_a_roll_back_needs_stay_on_disk(start, tmp_path):
     trainer = start(tmp_path)
-    list(trainer.train())
+    train(trainer)
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "update-000000020.safetensors",
         "update-000000024.safetensors",
@@ -101,7 +113,7 @@ def errors(monkeypatch):
     """Stands in for the compiled updates: errors as told, by update, and a learner that only counts."""
     told = {}
 
-    def run_updates(learner, sample, episodes, metric, settings, key, indices, rates):
+    def run_updates(learner, sample, episodes, metric, settings, key, indices, rates, mesh):
         counted = eqx.tree_at(
             lambda one: one.model.read_rates.rates.raw_first, learner, replace_fn=lambda x: x + len(indices)
         )
@@ -110,6 +122,7 @@ def errors(monkeypatch):
 
     monkeypatch.setattr(engine, "run_updates", run_updates)
     monkeypatch.setattr("ebmm.training.progress.TRUST", 2)
+    monkeypatch.setattr("ebmm.training.progress.RECENT", 1)
     return told
 
 
@@ -136,7 +149,7 @@ def test_a_run_that_cannot_be_saved_gives_up_and_keeps_its_last_good_snapshot(st
     settings = replace(SETTINGS, stages=(Stage(2, 2, 100),), updates=100)
     trainer = start(tmp_path, settings=settings)
     with pytest.raises(Diverged, match="lower one or another seed"):
-        list(trainer.train())
+        train(trainer)
     assert trainer.progress.roll_backs >= 6
     assert (tmp_path / "update-000000004.safetensors").exists()
 
@@ -144,3 +157,19 @@ def test_a_run_that_cannot_be_saved_gives_up_and_keeps_its_last_good_snapshot(st
 def test_a_snapshot_has_to_fall_between_two_calls(rnn, string_episodes):
     with pytest.raises(ValueError, match="expected a multiple of 3"):
         Trainer.start(rnn, lambda _: string_episodes, SETTINGS, metric="hamming", key=jax.random.key(0), call=3)
+
+
+def test_later_stages_are_compiled_ahead_on_an_accelerator(start, monkeypatch):
+    """Pretending that this is one: the numbers are the same, and each stage is run once for nothing."""
+    plain = start()
+    list(plain.train())
+    calls = []
+    original = Trainer._run
+    monkeypatch.setattr(
+        Trainer, "_run", lambda self, *arguments: calls.append(arguments[1]) or original(self, *arguments)
+    )
+    monkeypatch.setattr(engine.jax, "default_backend", lambda: "gpu")
+    ahead = start(call=1)
+    list(ahead.train())
+    assert len(calls) == 24 + 1
+    assert_same(ahead.learner, plain.learner)

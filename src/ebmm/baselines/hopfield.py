@@ -57,6 +57,8 @@ class Hopfield(AbstractMemoryModel):
                 f"got patterns of shape {self.pattern_shape} and {self.sweeps} sweeps; expected (bits,) and at least "
                 "one sweep."
             )
+        if self.domain != (-1.0, 1.0):
+            raise ValueError(f"domain: got {self.domain}; a Hopfield network stores values of ±1.")
         if self.rule not in RULES or self.order not in ("asynchronous", "synchronous"):
             raise ValueError(
                 f"got rule {self.rule!r} and order {self.order!r}; expected {', '.join(RULES)}, and asynchronous or "

@@ -16,7 +16,8 @@ from .output import check_place, save_figure, told_plainly
 
 def list_datasets() -> None:
     """Show every dataset: what is in the data folder, its size, its licence and what to cite."""
-    console, folder = Console(), data_folder()
+    with told_plainly():
+        console, folder = Console(), data_folder()
     table = Table("name", "train", "test", "licence", title=f"Datasets in {folder}")
     for dataset in DATASETS.values():
         here = [whereabouts(dataset, split, folder) for split in ("train", "test")]
@@ -37,12 +38,19 @@ def get(name: str, /, *, split: str | None = None) -> None:
     console = Console()
     with told_plainly():
         dataset = named(name)
+        failures: list[str] = []
         for each in dataset.sources if split is None else [split]:
-            images = dataset.images(each)
+            try:
+                images = dataset.images(each)
+            except (ValueError, OSError) as error:  # the other split may be there
+                failures.append(str(error))
+                continue
             classes = len(set(images.labels.tolist()))
             size = "×".join(map(str, dataset.pattern_shape))
             where = whereabouts(dataset, each, data_folder())
             console.print(f"{name} {each}: {len(images):,} images of {size} in {classes:,} classes; {where}")
+        if failures:
+            raise ValueError("\n".join(failures))
     console.print(f"Licence: {dataset.licence}\nPlease cite: {dataset.citation}", highlight=False)
 
 

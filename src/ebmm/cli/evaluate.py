@@ -1,18 +1,19 @@
 """`ebmm evaluate`: what a model is worth, beside the yardsticks."""
 
-import json
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
+import equinox as eqx
 import jax
 import tyro
 from jaxtyping import PRNGKeyArray
 from rich.console import Console
 from rich.progress import track
 
+from ..checks import check_seed
 from ..data import DATASETS
 from ..data.binary import RandomBits
 from ..data.distortions import AbstractDistortion, distortion
@@ -20,10 +21,10 @@ from ..data.episodes import Episodes
 from ..data.images import AbstractPatterns, Binarised, Correlated, Images
 from ..evaluation.damage_curve import damage_curve
 from ..evaluation.energy_levels import energy_levels
-from ..evaluation.errors import Watch, measure_errors
+from ..evaluation.errors import Watch, checked, measure_errors
 from ..evaluation.protocols import PROTOCOLS, Protocol
 from ..evaluation.report import energy_report, energy_table, error_report, error_table, strength_table
-from ..files import write_whole
+from ..files import as_json, write_whole
 from ..interface import AbstractMemoryModel
 from ..memory import Memory
 from ..pretrained import model_hash
@@ -73,22 +74,24 @@ def evaluate(
     with told_plainly():
         check_place("--out", out, ".json")
         check_place("--picture", picture, ".png")
-        protocol = chosen(on, patterns=patterns, damage=damage)
+        check_seed(seed)
         kinds = [distortion(text) for text in strengths]
         memory = None if model is None else Memory.from_pretrained(model)
+        protocol = chosen(on, memory, patterns=patterns, damage=damage)
         if memory is None and (energies or unlike):
             raise ValueError("--energies and --unlike need a model; give the folder of a saved one.")
         episodes = protocol.episodes(split)
         others = {f"{name} images": patterns_of(name, like=episodes.source) for name in unlike}
-        report = about(on, protocol, split, episodes.source, memory)
         measuring = Measuring(console, memory, episodes, protocol.metric, seed)
+        measuring.check(batches, kinds)
+        report = about(on, protocol, split, episodes.source, memory)
         report |= measuring.errors(batches)
         if kinds:
             report |= measuring.strengths(kinds, max(batches // 10, 1))
         if energies or unlike:
             report |= measuring.energies(others, max(batches // 10, 1))
-    report |= {"wall_seconds": time.perf_counter() - started, **provenance(seed=seed)}
-    save(console, report, out, picture)
+        report |= {"wall_seconds": time.perf_counter() - started, **provenance(seed=seed)}
+        save(console, report, out, picture)
 
 
 @dataclass(frozen=True)
@@ -111,6 +114,11 @@ class Measuring:
     def bar(self, what: str) -> Watch:
         console = self.console
         return lambda steps: track(steps, what, console=console, transient=True, disable=not console.is_terminal)
+
+    def check(self, batches: int, kinds: Sequence[AbstractDistortion]) -> None:
+        """Refuse what could not be measured before anything is."""
+        for damage in (self.of.damage, *kinds):
+            checked(self.model, eqx.tree_at(lambda e: e.damage, self.of, damage), batches)
 
     def errors(self, batches: int) -> Report:
         errors = measure_errors(
@@ -149,10 +157,13 @@ class Measuring:
         return {"energies_batches": batches, "energies": report}
 
 
-def chosen(on: str, *, patterns: int | None, damage: str | None) -> Protocol:
+def chosen(on: str, memory: Memory | None, *, patterns: int | None, damage: str | None) -> Protocol:
+    """The protocol with what was given changed; strings are as long as the model's."""
     if on not in PROTOCOLS:
         raise ValueError(f"--on {on}: expected {', '.join(PROTOCOLS)}.")
-    given = {"patterns": patterns, "damage": damage}
+    given: dict[str, Any] = {"patterns": patterns, "damage": damage}
+    if PROTOCOLS[on].data == "strings" and memory is not None and len(memory.model.pattern_shape) == 1:
+        given["bits"] = memory.model.pattern_shape[0]
     return replace(PROTOCOLS[on], **{name: value for name, value in given.items() if value is not None})
 
 
@@ -161,7 +172,12 @@ def patterns_of(name: str, *, like: AbstractPatterns) -> AbstractPatterns:
     if name not in DATASETS:
         raise ValueError(f"--unlike {name}: expected {', '.join(DATASETS)}.")
     images = DATASETS[name].images("test")
-    return Binarised(images) if like.pattern_shape[-1] == 1 and images.pattern_shape[-1] > 1 else images
+    others = Binarised(images) if like.pattern_shape[-1] == 1 and images.pattern_shape[-1] > 1 else images
+    if others.pattern_shape != like.pattern_shape:
+        raise ValueError(
+            f"--unlike {name}: its patterns have shape {others.pattern_shape}; expected {like.pattern_shape}."
+        )
+    return others
 
 
 def about(on: str, protocol: Protocol, split: str, source: AbstractPatterns, memory: Memory | None) -> Report:
@@ -180,7 +196,7 @@ def about(on: str, protocol: Protocol, split: str, source: AbstractPatterns, mem
 
 def save(console: Console, report: Report, out: Path | None, picture: Path | None) -> None:
     if out is not None:
-        write_whole({out: (json.dumps(report, indent=2, ensure_ascii=False) + "\n").encode()})
+        write_whole({out: as_json(report)})
         console.print(f"Saved {out}")
     if picture is not None:
         from ..figures import evaluation_figure

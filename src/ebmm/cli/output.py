@@ -1,6 +1,7 @@
 """What every command does at its door and at its end: plain errors, checked places, whole files."""
 
 import io
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,8 +26,13 @@ def check_place(option: str, path: Path | None, suffix: str) -> None:
     """Refuse a place that could not be written to, before any work is done; a picture also without matplotlib."""
     if path is None:
         return
-    if path.suffix != suffix or not path.absolute().parent.is_dir():
-        raise ValueError(f"{option} {path}: expected a name that ends in {suffix}, in a folder that exists.")
+    if path.suffix != suffix or not path.absolute().parent.is_dir() or path.is_dir():
+        raise ValueError(f"{option} {path}: expected a file that ends in {suffix}, in a folder that exists.")
+    try:
+        with tempfile.TemporaryFile(dir=path.absolute().parent):
+            pass
+    except OSError as error:
+        raise ValueError(f"{option} {path}: expected a folder that can be written to ({error.strerror}).") from None
     if suffix == ".png":
         try:
             import matplotlib  # noqa: F401

@@ -1,11 +1,11 @@
 """`ebmm train` and `ebmm list`."""
 
 import difflib
-import json
 import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -15,8 +15,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from ..experiments import EXPERIMENTS, Experiment
-from ..files import write_whole
+from ..files import as_json, write_whole
 from ..provenance import provenance
+from ..training.parallel import agreed, is_writer, join_cluster
 from ..training.progress import Diverged
 from ..training.run import Run, metrics_of
 from .output import check_place, save_figure, told_plainly
@@ -37,6 +38,7 @@ def train(
     resume: bool = False,
     minutes: float | None = None,
     seed: int = 0,
+    times: int = 1,
 ) -> None:
     """Train an experiment into a folder: config, metrics, checkpoints and the model.
 
@@ -46,31 +48,38 @@ def train(
         resume: Go on with the run that is in the folder.
         minutes: Stop after so many minutes; it can be resumed.
         seed: Of the network, of the batches and of the damage.
+        times: So many times the episodes in every update, for several devices.
     """
-    console = Console()
     with told_plainly():
-        run = Run.open(named(name), out, seed=seed, resume=resume)
+        if minutes is not None and not minutes >= 0:
+            raise ValueError(f"--minutes {minutes}: expected a number of at least 0.")
+        join_cluster()
+        run = Run.open(times_as_many(named(name), times), out, seed=seed, resume=resume)
+    console = Console(quiet=not is_writer())
     deadline = None if minutes is None else time.monotonic() + 60 * minutes
     stopped = False
     try:
         with stop_signals() as signals:
             for _ in shown(console, run):
-                if signals or (deadline is not None and time.monotonic() > deadline):
-                    stopped = True
+                stopped = agreed(bool(signals) or (deadline is not None and time.monotonic() > deadline))
+                if stopped:
                     break
         run.save()
     except Diverged as error:
         raise SystemExit(f"ebmm: {error}") from None
     progress = run.trainer.progress
     if stopped and not run.trainer.is_done:
-        command = f"ebmm train {name} --out {out} --seed {seed} --resume"
+        more = "" if times == 1 else f" --times {times}"
+        command = f"ebmm train {name} --out {out} --seed {seed}{more} --resume"
         console.print(f"Stopped after update {progress.update:,} and saved. Go on with: {command}")
     else:
         compiling = f"and {progress.compile_seconds:.0f} s of compiling"
         console.print(f"Done: {progress.update:,} updates in {progress.seconds / 60:.1f} minutes {compiling}.")
-        if run.experiment.beside:
+        if run.experiment.beside and is_writer():
             show_comparison(console, run)
-    console.print(f"Model: {out / 'model'}; measure it with: ebmm evaluate {out / 'model'} --on {run.experiment.on}")
+    patterns = run.experiment.settings.stages[-1].patterns
+    measure = f"ebmm evaluate {out / 'model'} --on {run.experiment.on} --patterns {patterns}"
+    console.print(f"Model: {out / 'model'}; measure it with: {measure}")
 
 
 def curve(runs: Annotated[tuple[Path, ...], tyro.conf.Positional], *, picture: Path = Path("curve.png")) -> None:
@@ -105,7 +114,14 @@ def show_comparison(console: Console, run: Run) -> None:
         table.add_row(system, f"{error:.2f}")
     console.print(table)
     report = {"batches": batches, "wrong_bits": errors, **provenance(seed=run.seed)}
-    write_whole({run.folder / "comparison.json": (json.dumps(report, indent=2) + "\n").encode()})
+    write_whole({run.folder / "comparison.json": as_json(report)})
+
+
+def times_as_many(experiment: Experiment, times: int) -> Experiment:
+    if times < 1:
+        raise ValueError(f"--times {times}: expected at least 1.")
+    stages = tuple(replace(stage, episodes=times * stage.episodes) for stage in experiment.settings.stages)
+    return replace(experiment, settings=replace(experiment.settings, stages=stages))
 
 
 def named(name: str) -> Experiment:

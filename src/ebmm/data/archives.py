@@ -95,6 +95,8 @@ def _errors_told(path: Path) -> Iterator[None]:
     """Turns what the archive modules raise into one error that names the file and says what to do."""
     try:
         yield
+    except (PermissionError, IsADirectoryError) as error:
+        raise OSError(f"{path} cannot be read ({error.strerror}).") from None
     except _BROKEN as error:
         first_line = str(error).partition("\n")[0]
         raise ValueError(f"{path} is truncated or damaged ({first_line}). {_AGAIN}") from None

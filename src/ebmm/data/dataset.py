@@ -27,7 +27,12 @@ def user_folder() -> Path:
 def data_folder() -> Path:
     """`EBMM_DATA`, or else a folder in the user's cache."""
     given = os.environ.get("EBMM_DATA")
-    return Path(given).expanduser() if given else user_folder()
+    if not given:
+        return user_folder()
+    try:
+        return Path(given).expanduser()
+    except RuntimeError:
+        raise ValueError(f"EBMM_DATA: got {given!r}; expected a folder, and there is no such user.") from None
 
 
 class Pixels(NamedTuple):
@@ -52,6 +57,8 @@ class Source:
 
     files: tuple[File, ...]
     read: Callable[..., Pixels]
+    count: int | None = None
+    """How many images there have to be, where no checksum tells."""
 
     def paths(self, folder: Path) -> list[Path]:
         return [folder / file.name for file in self.files]
@@ -88,8 +95,7 @@ class Dataset:
 
     def load(self, split: str) -> tuple[np.ndarray, np.ndarray]:
         """All images of a split, float32 [n, height, width, channels] in [0, 1], and their labels."""
-        images = self.images(split)
-        return np.array(images.take(np.arange(len(images)))), np.array(images.labels)
+        return self.images(split).as_arrays()
 
     def images(self, split: str, *, folder: Path | None = None, fetch: bool = True) -> Images:
         """A split as small as it is. Its files are downloaded if they are not there and `fetch` allows it."""
@@ -140,6 +146,8 @@ class Dataset:
                 f"{source} in {folder} gave images of shape {pixels.shape} and {len(labels)} labels; "
                 f"expected (n, {', '.join(map(str, self.pattern_shape))}) and a label for each."
             )
+        if source.count not in (None, len(pixels)):
+            raise ValueError(f"{source} in {folder} holds {len(pixels):,} images; expected {source.count:,}.")
         return Images.packed(pixels, labels, levels=self.levels)
 
     def _keep(self, images: Images, split: str, folder: Path, source: Source) -> None:

@@ -79,7 +79,7 @@ class SaltAndPepper(AbstractDistortion):
     def __call__(self, pattern: Float[Array, "*pattern"], *, key: PRNGKeyArray, domain: Interval = UNIT) -> Damaged:
         place_key, fill_key = jax.random.split(key)
         pixels = jnp.empty((*pattern.shape[:-1], 1)) if pattern.ndim == 3 else pattern
-        kept = ~jax.random.bernoulli(place_key, self.rate, pixels.shape)
+        kept = ~jax.random.bernoulli(place_key, jnp.asarray(self.rate, float), pixels.shape)
         damaged = jnp.where(kept, pattern, _bits(fill_key, pixels, domain))
         return damaged.astype(pattern.dtype), jnp.broadcast_to(kept, pattern.shape)
 

@@ -49,8 +49,8 @@ def read_archives(*paths: Path) -> Pixels:
     return _joined(batches())
 
 
-def _archives(*names: str) -> Source:
-    return Source(tuple(File(name) for name in names), read_archives)
+def _archives(*names: str, count: int) -> Source:
+    return Source(tuple(File(name) for name in names), read_archives, count)
 
 
 IMAGENET64 = Dataset(
@@ -65,10 +65,13 @@ IMAGENET64 = Dataset(
     version=1,
     sources={
         "train": (
-            _archives("Imagenet64_train_part1_npz.zip", "Imagenet64_train_part2_npz.zip"),
-            Source(tuple(File(name) for name in BATCHES), read_batches),
+            _archives("Imagenet64_train_part1_npz.zip", "Imagenet64_train_part2_npz.zip", count=1_281_167),
+            Source(tuple(File(name) for name in BATCHES), read_batches, count=1_281_167),
         ),
-        "test": (_archives("Imagenet64_val_npz.zip"), Source((File("val_data.npz"),), read_batches)),
+        "test": (
+            _archives("Imagenet64_val_npz.zip", count=50_000),
+            Source((File("val_data.npz"),), read_batches, count=50_000),
+        ),
     },
 )
 load = IMAGENET64.load

@@ -42,10 +42,19 @@ class Images(AbstractPatterns):
     @classmethod
     def packed(cls, pixels: Any, labels: Any, *, levels: int) -> "Images":
         """From pixels [n, height, width, channels] in 0…levels."""
-        pixels = np.asarray(pixels, np.uint8)
-        flat = pixels.reshape(len(pixels), -1)
+        pixels, labels = np.asarray(pixels), np.asarray(labels)
+        if levels not in (1, 255) or pixels.ndim != 4 or pixels.dtype.kind not in "biu" or len(pixels) == 0:
+            raise ValueError(
+                f"got {pixels.dtype} pixels of shape {pixels.shape} with {levels} levels; expected bools or whole "
+                "numbers [n, height, width, channels], with 1 level for bits or 255 for bytes."
+            )
+        if pixels.min() < 0 or pixels.max() > levels:
+            raise ValueError(f"got pixels from {pixels.min()} to {pixels.max()}; expected 0 to {levels}.")
+        if labels.shape != pixels.shape[:1]:
+            raise ValueError(f"got labels of shape {labels.shape}; expected one for each of {len(pixels)} images.")
+        flat = pixels.astype(np.uint8).reshape(len(pixels), -1)
         stored = np.packbits(flat, axis=1) if levels == 1 else flat
-        labels = np.asarray(labels, np.int32)
+        labels = labels.astype(np.int32)
         return cls(stored=stored, labels=labels, pattern_shape=pixels.shape[1:], levels=levels)
 
     def __len__(self) -> int:
@@ -57,6 +66,14 @@ class Images(AbstractPatterns):
         size = int(np.prod(self.pattern_shape))
         values = jnp.unpackbits(stored, axis=1)[:, :size] if self.levels == 1 else stored
         return (values.astype(jnp.float32) / self.levels).reshape(-1, *self.pattern_shape)
+
+    def as_arrays(self) -> tuple[np.ndarray, np.ndarray]:
+        """All images, float32 in [0, 1], and their labels; in the machine's own memory, not on the accelerator."""
+        stored = np.asarray(self.stored)
+        size = int(np.prod(self.pattern_shape))
+        values = np.unpackbits(stored, axis=1, count=size) if self.levels == 1 else stored
+        images = (values.astype(np.float32) / np.float32(self.levels)).reshape(-1, *self.pattern_shape)
+        return images, np.array(self.labels)
 
     def draw(self, count: int, *, key: PRNGKeyArray) -> Float[Array, "count *pattern"]:
         return self.take(distinct(count, len(self), key=key))

@@ -48,10 +48,10 @@ def read_npz(path: Path) -> Pixels:
 ADDRESS = "https://ossci-datasets.s3.amazonaws.com/mnist"  # a mirror: the authors' page no longer serves them
 
 
-def _sources(prefix: str, images_md5: str, labels_md5: str) -> tuple[Source, Source]:
+def _sources(prefix: str, count: int, images_md5: str, labels_md5: str) -> tuple[Source, Source]:
     names = (f"{prefix}-images-idx3-ubyte", images_md5), (f"{prefix}-labels-idx1-ubyte", labels_md5)
     compressed = tuple(File(f"{name}.gz", f"{ADDRESS}/{name}.gz", f"md5:{md5}") for name, md5 in names)
-    return Source(compressed, read_files), Source(tuple(File(name) for name, _ in names), read_files)
+    return Source(compressed, read_files), Source(tuple(File(name) for name, _ in names), read_files, count)
 
 
 MNIST = Dataset(
@@ -65,10 +65,10 @@ MNIST = Dataset(
     levels=1,
     version=1,
     sources={
-        "train": _sources("train", "f68b3c2dcbeaaa9fbdd348bbdeb94873", "d53e105ee54ea40749a09fcbcd1e9432"),
+        "train": _sources("train", 60_000, "f68b3c2dcbeaaa9fbdd348bbdeb94873", "d53e105ee54ea40749a09fcbcd1e9432"),
         "test": (
-            *_sources("t10k", "9fb629c4189551a2d022fa330f9573f3", "ec29112dd5afa0611ce80d1b7f02629c"),
-            Source((File("mnist_test.npz"),), read_npz),
+            *_sources("t10k", 10_000, "9fb629c4189551a2d022fa330f9573f3", "ec29112dd5afa0611ce80d1b7f02629c"),
+            Source((File("mnist_test.npz"),), read_npz, count=10_000),
         ),
     },
 )

@@ -17,6 +17,7 @@ from .dataset import Dataset, File, Pixels, Source
 from .pictures import decode_all
 
 SIZE, DRAWN = 32, 105
+COUNTS = {"train": 19_280, "test": 13_180}
 
 
 def shrink(ink: np.ndarray) -> np.ndarray:
@@ -64,7 +65,8 @@ CITATION = (
 
 def _sources(archive: str, md5: str, split: str) -> tuple[Source, ...]:
     official = File(f"{archive}.zip", f"{ADDRESS}/{archive}.zip", f"md5:{md5}")
-    return Source((official,), read_zip), Source((File("omniglot.npz"),), partial(read_npz, split=split))
+    compact = Source((File("omniglot.npz"),), partial(read_npz, split=split), count=COUNTS[split])
+    return Source((official,), read_zip), compact
 
 
 OMNIGLOT = Dataset(

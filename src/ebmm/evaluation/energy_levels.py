@@ -23,10 +23,10 @@ def energy_levels(
     unlike: Mapping[str, AbstractPatterns] | None = None,
     batches: int = 100,
     watch: Watch = iter,
-) -> dict[str, np.ndarray]:
+) -> dict[str, np.ma.MaskedArray]:
     """The energies [batches, patterns] in a memory that holds one batch of: what it holds (`memories`), damaged copies
     of it (`damaged memories`), what it recalls from those (`recalled`), other patterns of the same kind
-    (`non-memories`), and patterns of the kinds in `unlike`. A non-memory that happens to be stored as well is NaN.
+    (`non-memories`), and patterns of the kinds in `unlike`. A non-memory that happens to be stored as well is masked.
     """
     episodes = checked(model, episodes, batches)
     kinds: dict[str, AbstractPatterns] = jax.device_put(dict(unlike or {}))
@@ -38,7 +38,9 @@ def energy_levels(
         for index in watch(range(batches))
     ]
     names = ("memories", "damaged memories", "recalled", "non-memories", *kinds)
-    return {name: np.stack([levels[name] for levels in found]) for name in names}
+    levels = {name: np.ma.asarray(np.stack([values[name] for values in found])) for name in names}
+    levels["non-memories"].mask = np.stack([values["stored as well"] for values in found])
+    return levels
 
 
 @eqx.filter_jit
@@ -62,16 +64,20 @@ def _levels(
         "memories": energies(stored),
         "damaged memories": energies(queries),
         "recalled": energies(model.read(state, queries, known=known, key=read_key).patterns),
-        "non-memories": jnp.where(is_stored, jnp.nan, energies(others)),
+        "non-memories": energies(others),
+        "stored as well": is_stored,
     }
     for index, (name, source) in enumerate(unlike.items()):
         levels[name] = energies(source.draw(episodes.patterns, key=jax.random.fold_in(unlike_key, index)))
     return levels
 
 
-def told_apart(memories: np.ndarray, others: np.ndarray) -> float:
-    """The chance that a random memory has a lower energy than a random other in the same batch: 0.5 is guessing."""
-    lower = memories[:, :, None] < others[:, None, :]
-    level = memories[:, :, None] == others[:, None, :]
-    valid = ~np.isnan(others)[:, None, :] & np.ones(lower.shape, bool)
-    return float(np.mean((lower + 0.5 * level)[valid]))
+def told_apart(memories: np.ma.MaskedArray, others: np.ma.MaskedArray) -> float | None:
+    """The chance that a random memory has a lower energy than a random other in the same batch: 0.5 is guessing.
+
+    An energy that is no number is not lower. None where there is nothing to compare.
+    """
+    own, other = (np.asarray(values.data) for values in (memories, others))
+    lower = (own[:, :, None] < other[:, None, :]) + 0.5 * (own[:, :, None] == other[:, None, :])
+    valid = np.broadcast_to(~np.ma.getmaskarray(others)[:, None, :], lower.shape)
+    return float(lower[valid].mean()) if valid.any() else None

@@ -29,7 +29,7 @@ class Spread:
 
     @classmethod
     def of(cls, values: np.ndarray) -> "Spread":
-        """Of one value a batch."""
+        """Of one value a batch, or of any other values."""
         low, high = np.percentile(values, [5, 95])
         return cls(float(np.mean(values, dtype=np.float64)), float(low), float(high))
 
@@ -48,6 +48,8 @@ class Errors:
     """[batches] The bits that the exact store takes."""
     iterates: np.ndarray | None
     """[batches, read steps] Of the model; None where only the yardsticks were asked for."""
+    not_finite: np.ndarray | None
+    """[batches] The share of patterns whose read ended in something that is not finite."""
     kept: dict[str, np.ndarray]
     """Patterns, queries, masks and trajectories [batches, …], where they were asked for."""
 
@@ -88,8 +90,9 @@ def measure_errors(
             del values["patterns"]
         found.append({name: value[: batches - start] for name, value in values.items()})
     joined = {name: np.concatenate([values[name] for values in found]) for name in found[0]}
-    names = ("nothing", "blanked", "exact", "exact_bits")
-    return Errors(**{name: joined.pop(name) for name in names}, iterates=joined.pop("iterates", None), kept=joined)
+    yardsticks = {name: joined.pop(name) for name in ("nothing", "blanked", "exact", "exact_bits")}
+    iterates, not_finite = (joined.pop(name, None) for name in ("iterates", "not_finite"))
+    return Errors(**yardsticks, iterates=iterates, not_finite=not_finite, kept=joined)
 
 
 @eqx.filter_jit
@@ -114,6 +117,8 @@ def _measure(
             state = model.write(stored, key=write_key)
             out = model.read(state, queries, known=undamaged if episodes.reveal else None, key=read_key)
             values["iterates"] = jax.vmap(mean, in_axes=(0, None))(out.trajectory, stored)
+            broken = ~jnp.isfinite(out.patterns.reshape(len(stored), -1)).all(axis=1)
+            values["not_finite"] = jnp.mean(broken, dtype=jnp.float32)
             if keep:
                 values["trajectory"] = out.trajectory
         return values

@@ -11,11 +11,12 @@ Metric = Callable[[Float[Array, "*pattern"], Float[Array, "*pattern"], Domain], 
 
 
 def hamming(recalled: Float[Array, "*pattern"], stored: Float[Array, "*pattern"], domain: Domain) -> Float[Array, ""]:
-    """The number of dimensions on the wrong side of the middle of the domain."""
+    """The number of dimensions on the wrong side of the middle of the domain; one that is no number is wrong."""
     if domain is None:
         raise ValueError("The Hamming distance needs a domain with a middle; use the squared error.")
     middle = sum(domain) / 2
-    return jnp.sum((recalled > middle) != (stored > middle)).astype(jnp.float32)
+    wrong = ((recalled > middle) != (stored > middle)) | jnp.isnan(recalled)
+    return jnp.sum(wrong).astype(jnp.float32)
 
 
 def squared_error(

@@ -8,8 +8,6 @@ from ..data.distortions import distortion
 from ..data.episodes import Episodes
 from ..data.images import AbstractPatterns, Correlated
 
-BITS = 128
-
 
 @dataclass(frozen=True)
 class Protocol:
@@ -24,6 +22,8 @@ class Protocol:
     """Whether the reader is told what is undamaged, and may clamp it."""
     classes: int | None = None
     """From how many classes each batch is drawn; from all alike if None."""
+    bits: int = 128
+    """Of a string."""
 
     def episodes(self, split: str = "test") -> Episodes:
         """The dataset is loaded, and downloaded if need be."""
@@ -31,7 +31,7 @@ class Protocol:
 
     def source(self, split: str) -> AbstractPatterns:
         if self.data == "strings":
-            return strings(BITS)
+            return strings(self.bits)
         if self.data not in DATASETS:
             raise ValueError(f"data: got {self.data!r}; expected strings, {', '.join(DATASETS)}.")
         images = DATASETS[self.data].images(split)

@@ -29,19 +29,27 @@ def error_report(errors: Errors, *, patterns: int, memory_size: int | None = Non
     if errors.iterates is not None:
         report["error"] = asdict(Spread.of(errors.read))
         report["iterates"] = [asdict(Spread.of(values)) for values in errors.iterates.T]
+    if errors.not_finite is not None:
+        report["not_finite"] = float(errors.not_finite.mean())
     if memory_size is not None:
         bits = memory_size * FLOAT_BITS
         report["memory"] = {"floats": memory_size, "bits": bits, "bits_per_pattern": bits / patterns}
     return report
 
 
-def energy_report(levels: dict[str, np.ndarray]) -> dict[str, Any]:
-    """Mean and percentiles of each kind's energies, and how well they are told apart from the memories'."""
-    return {
-        name: asdict(Spread.of(values[~np.isnan(values)]))
-        | ({} if name == "memories" else {"told_apart": told_apart(levels["memories"], values)})
-        for name, values in levels.items()
-    }
+def energy_report(levels: dict[str, np.ma.MaskedArray]) -> dict[str, Any]:
+    """Mean and percentiles of each kind's energies over all its patterns, how many are not finite, and how well they
+    are told apart from the memories'. A kind without a single finite energy has no mean.
+    """
+    report: dict[str, Any] = {}
+    for name, values in levels.items():
+        given = values.compressed()
+        finite = given[np.isfinite(given)]
+        spread = asdict(Spread.of(finite)) if finite.size else {"mean": None, "low": None, "high": None}
+        report[name] = spread | {"not_finite": given.size - finite.size}
+        if name != "memories":
+            report[name]["told_apart"] = told_apart(levels["memories"], values)
+    return report
 
 
 def error_table(report: dict[str, Any], *, title: str, metric: str) -> Table:
@@ -61,6 +69,8 @@ def error_table(report: dict[str, Any], *, title: str, metric: str) -> Table:
         add(f"read step {step}", spread, report["memory"] if step == last else None)
     table.add_section()
     add("exact store, nearest neighbour", report["yardsticks"]["exact"], report["yardsticks"]["exact"])
+    if report.get("not_finite"):
+        table.caption = f"{report['not_finite']:.1%} of the reads are not finite: the model has diverged."
     return table
 
 
@@ -81,6 +91,7 @@ def energy_table(levels: dict[str, Any]) -> Table:
     for column in table.columns[1:]:
         column.justify = "right"
     for name, spread in levels.items():
-        apart = f"{spread['told_apart']:.1%}" if "told_apart" in spread else "–"
-        table.add_row(name, *(f"{spread[key]:.3f}" for key in ("mean", "low", "high")), apart)
+        apart = spread.get("told_apart")
+        cells = ("–" if spread[key] is None else f"{spread[key]:.3f}" for key in ("mean", "low", "high"))
+        table.add_row(name, *cells, "–" if apart is None else f"{apart:.1%}")
     return table

@@ -41,7 +41,7 @@ class Checkpoints:
         about = {"progress": json.dumps(asdict(current.progress)), "snapshots": json.dumps(names)}
         tensors = named_arrays(current.learner)
         save_tensors(self.folder / current.name, tensors, format=FORMAT, run=self.run, **about)
-        for path in self.folder.glob("update-*.safetensors"):
+        for path in (*self.folder.glob("update-*.safetensors"), *self.folder.glob(".*.tmp")):  # also what a kill left
             if path.name not in (*names, current.name):
                 path.unlink()
 

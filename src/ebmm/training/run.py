@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -11,22 +11,24 @@ import jax
 import numpy as np
 
 from ..baselines.hopfield import Hopfield
+from ..checks import check_seed
 from ..core.model import EBMM
 from ..data import DATASETS
 from ..data.augmentation import Augmented
 from ..data.binary import strings
 from ..data.distortions import distortion
 from ..data.episodes import Episodes
-from ..data.images import AbstractPatterns
+from ..data.images import AbstractPatterns, Correlated
 from ..evaluation.errors import measure_errors
 from ..evaluation.protocols import PROTOCOLS
 from ..experiments import Experiment
-from ..files import digest, must_exist, write_whole
+from ..files import as_json, digest, must_exist, write_whole
 from ..initial import new_model
 from ..interface import AbstractMemoryModel
 from ..pretrained import NETWORKS, save_model
 from ..provenance import provenance
 from .checkpoint import Checkpoints
+from .parallel import agreed, all_devices, everywhere, here, is_writer
 from .trainer import Point, Trainer
 
 WINDOW = 25
@@ -35,75 +37,77 @@ WINDOW = 25
 
 @dataclass
 class Run:
-    """An experiment that trains into a folder."""
+    """An experiment that trains into a folder. Of several processes, the first writes."""
 
     experiment: Experiment
     seed: int
     folder: Path
     trainer: Trainer
     test_episodes: Episodes
+    window: list[Point] = field(default_factory=list)
+    """Points since the last line of the metrics."""
 
     @classmethod
     def open(cls, experiment: Experiment, folder: Path, *, seed: int = 0, resume: bool = False) -> "Run":
         """A new run in an empty folder, or one that goes on."""
-        fingerprint = digest({}, {"experiment": asdict(experiment), "seed": seed})
+        check_seed(seed)
+        fingerprint = identity(experiment, seed)
         checkpoints = Checkpoints(folder / "checkpoints", fingerprint)
-        exists = (folder / "config.json").exists()
-        if resume and not exists:
-            raise FileNotFoundError(f"{folder} holds no run to resume; leave --resume out to start one.")
-        if exists and not resume:
-            raise ValueError(f"{folder} holds a run already; resume it with --resume, or choose another folder.")
+        _check_folder(folder, resume=resume)
         if resume:
             _check_config(folder / "config.json", fingerprint, experiment.name, seed)
         network_key, batch_key, train_key, _ = jax.random.split(jax.random.key(seed), 4)
-        protocol = PROTOCOLS[experiment.on]
-        train, test = sources(experiment)
+        protocol, mesh = PROTOCOLS[experiment.on], all_devices()
+        train, test = jax.device_put(sources(experiment))  # here and once, whatever the number of stages
         damage = distortion(protocol.damage)
 
-        @cache  # the same object for the same stage, so that its images are put on the accelerator once
+        @cache
         def episodes_of(patterns: int) -> Episodes:
-            return Episodes(train, damage, patterns, reveal=protocol.reveal)
+            return everywhere(Episodes(train, damage, patterns, reveal=protocol.reveal), mesh)
 
-        last = experiment.settings.stages[-1].patterns
-        first_batch = episodes_of(experiment.settings.stages[0].patterns)(batch_key).patterns
         model = new_model(
             NETWORKS[experiment.network](**network_sizes(experiment), key=network_key),
-            first_batch,
+            train.draw(experiment.settings.stages[0].patterns, key=batch_key),
             domain=train.domain,
             write_steps=experiment.steps,
             read_steps=experiment.steps,
             initial=experiment.settings.initial,
         )
         trainer = Trainer.start(
-            model, episodes_of, experiment.settings, metric=protocol.metric, key=train_key, checkpoints=checkpoints
+            model,
+            episodes_of,
+            experiment.settings,
+            metric=protocol.metric,
+            key=train_key,
+            checkpoints=checkpoints,
+            mesh=mesh,
         )
-
+        last = experiment.settings.stages[-1].patterns
         run = cls(experiment, seed, folder, trainer, Episodes(test, damage, last, reveal=protocol.reveal))
-        if not resume:
+        if not resume and is_writer():
             folder.mkdir(parents=True, exist_ok=True)
             config = {"experiment": asdict(experiment), "fingerprint": fingerprint, **provenance(seed=seed)}
-            write_whole({folder / "config.json": (json.dumps(config, indent=2) + "\n").encode()})
+            write_whole({folder / "config.json": as_json(config)})
         if checkpoints.newest() is None:  # new, or killed before its first checkpoint
             trainer.save()
         else:
             trainer.resume()
             run._forget_after(trainer.progress.update)
+        agreed(True)  # no process goes on before the files are there
         return run
 
     def train(self) -> Iterator[Point]:
-        """Yields after every compiled call. Whoever stops iterating calls `save`."""
-        window: list[Point] = []
-        with (self.folder / "metrics.jsonl").open("a") as metrics:
-            for point in self.trainer.train():
-                if point.pop("snapshot", False):
-                    point["held_out"] = self.held_out_error()
-                    self.save_model()
-                window.append(point)
-                if point["update"] % WINDOW == 0 or "event" in point or "held_out" in point:
-                    metrics.write(json.dumps(averaged(window)) + "\n")
-                    metrics.flush()
-                    window = []
-                yield point
+        """Yields after every compiled call. Whoever stops iterating before the end calls `save`."""
+        for point in self.trainer.train():
+            self.window.append(point)
+            if point.get("snapshot"):
+                # The line first: a kill in between loses both, and both are made again.
+                point["held_out"] = self.held_out_error() if is_writer() else None
+                self._write_line()
+                self.save()
+            elif point["update"] % WINDOW == 0 or "event" in point:
+                self._write_line()
+            yield point
 
     def held_out_error(self) -> float | None:
         """The model's error on a few test batches, the same ones every time."""
@@ -112,16 +116,17 @@ class Run:
             return None
         key = jax.random.split(jax.random.key(self.seed), 4)[3]
         metric = PROTOCOLS[self.experiment.on].metric
-        errors = measure_errors(self.trainer.learner.best, self.test_episodes, key=key, metric=metric, batches=batches)
-        return float(np.mean(errors.read))
+        return float(
+            np.mean(measure_errors(self.model, self.test_episodes, key=key, metric=metric, batches=batches).read)
+        )
 
     def comparison(self, batches: int = 200) -> dict[str, float]:
         """The model's error on test batches, and those of the systems to put beside it."""
-        best, episodes, metric = self.trainer.learner.best, self.test_episodes, PROTOCOLS[self.experiment.on].metric
-        shape = episodes.source.pattern_shape
-        systems: dict[str, AbstractMemoryModel] = {self.experiment.name: best}
+        episodes, metric = self.test_episodes, PROTOCOLS[self.experiment.on].metric
+        systems: dict[str, AbstractMemoryModel] = {self.experiment.name: self.model}
         for rule in self.experiment.beside:
             for order in ("asynchronous", "synchronous"):
+                shape = episodes.source.pattern_shape
                 systems[f"Hopfield, {rule}, {order}"] = Hopfield(pattern_shape=shape, rule=rule, order=order)
         key = jax.random.fold_in(jax.random.key(self.seed), 1)
         return {
@@ -129,22 +134,89 @@ class Run:
             for name, each in systems.items()
         }
 
+    @property
+    def model(self) -> AbstractMemoryModel:
+        """The model as it is now, on this process."""
+        best = self.trainer.learner.best
+        return best if self.trainer.mesh is None else here(best)
+
     def save(self) -> None:
         """Keep the state as it is now, and the model."""
+        if is_writer():
+            model = self.model
+            assert isinstance(model, EBMM)
+            save_model(model, self.folder / "model", name=self.experiment.name)
+            self._keep_window()
         self.trainer.save()
-        self.save_model()
 
-    def save_model(self) -> None:
-        best = self.trainer.learner.best
-        assert isinstance(best, EBMM)
-        save_model(best, self.folder / "model", name=self.experiment.name)
+    def _write_line(self) -> None:
+        if is_writer():
+            with (self.folder / "metrics.jsonl").open("ab") as metrics:
+                metrics.write(json.dumps(json.loads(as_json(averaged(self.window)))).encode() + b"\n")
+        self.window = []
+
+    def _keep_window(self) -> None:
+        """A run that is stopped between two lines goes on with the points that the next line averages over."""
+        write_whole({self.folder / "window.json": as_json(self.window)})
 
     def _forget_after(self, update: int) -> None:
         """Drop the lines of updates that were lost when the run was killed and will be done again."""
+        kept = self.folder / "window.json"
+        points = json.loads(kept.read_bytes()) if kept.exists() else []
+        if points and points[-1]["update"] == update:
+            self.window = [{n: float("nan") if v is None and n in MEANS else v for n, v in p.items()} for p in points]
         path = self.folder / "metrics.jsonl"
-        if path.exists():
+        if is_writer() and path.exists():
             lines = [line for line in path.read_text().splitlines() if _update_of(line) <= update]
             write_whole({path: "".join(f"{line}\n" for line in lines).encode()})
+
+
+def identity(experiment: Experiment, seed: int) -> str:
+    """A hash of all that the numbers of a run depend on; words about it are not among them."""
+    protocol = PROTOCOLS[experiment.on]
+    dataset = DATASETS.get(protocol.data)
+    description = {
+        "network": experiment.network,
+        "sizes": network_sizes(experiment),
+        "steps": experiment.steps,
+        "settings": asdict(experiment.settings),
+        "protocol": asdict(protocol),
+        "data_version": None if dataset is None else dataset.version,
+        "seed": seed,
+    }
+    return digest({}, description)
+
+
+def sources(experiment: Experiment) -> tuple[AbstractPatterns, AbstractPatterns]:
+    """The patterns to learn from and those to test on; an image of the test set is never among the former."""
+    protocol = PROTOCOLS[experiment.on]
+    if protocol.data == "strings":
+        return strings(experiment.bits), strings(experiment.bits)
+    train, test = (DATASETS[protocol.data].images(split) for split in ("train", "test"))
+    train = train.without(test)
+    if protocol.classes is not None:
+        if experiment.settings.augment:
+            raise ValueError(f"{experiment.name}: batches of a few classes cannot be augmented; drop one of the two.")
+        return Correlated(train, classes=protocol.classes), Correlated(test, classes=protocol.classes)
+    return (Augmented(train) if experiment.settings.augment else train), test
+
+
+def network_sizes(experiment: Experiment) -> dict[str, Any]:
+    return {"bits": experiment.bits, **experiment.sizes} if experiment.network == "GatedRNN" else experiment.sizes
+
+
+MEANS = ("loss", "error", "norm")
+
+
+def averaged(points: list[Point]) -> Point:
+    """One line for many points: means of what is measured and finite, the last of everything else."""
+    means = {}
+    for name in MEANS:
+        values = [point[name] for point in points if np.isfinite(point[name])]
+        means[name] = float(np.mean(values)) if values else float("nan")
+    line = {**points[-1], **means, "dropped": sum(point["dropped"] for point in points)}
+    line.pop("snapshot", None)
+    return line
 
 
 def metrics_of(folder: Path) -> list[Point]:
@@ -154,31 +226,23 @@ def metrics_of(folder: Path) -> list[Point]:
     return [json.loads(line) for line in path.read_text().splitlines() if _update_of(line) < float("inf")]
 
 
-def sources(experiment: Experiment) -> tuple[AbstractPatterns, AbstractPatterns]:
-    """The patterns to learn from and those to test on; an image of the test set is never among the former."""
-    data = PROTOCOLS[experiment.on].data
-    if data == "strings":
-        return strings(experiment.bits), strings(experiment.bits)
-    train, test = (DATASETS[data].images(split) for split in ("train", "test"))
-    train = train.without(test)
-    return (Augmented(train) if experiment.settings.augment else train), test
-
-
-def network_sizes(experiment: Experiment) -> dict[str, Any]:
-    return {"bits": experiment.bits, **experiment.sizes} if experiment.network == "GatedRNN" else experiment.sizes
-
-
-def averaged(points: list[Point]) -> Point:
-    """One line for many points: means of what is measured, the last of everything else."""
-    means = {name: float(np.mean([point[name] for point in points])) for name in ("loss", "error", "norm")}
-    return {**points[-1], **means, "dropped": sum(point["dropped"] for point in points)}
-
-
 def _update_of(line: str) -> float:
     try:
         return float(json.loads(line)["update"])
     except (ValueError, KeyError, TypeError):
-        return float("inf")  # the last line of a killed run may be cut
+        return float("inf")
+
+
+def _check_folder(folder: Path, *, resume: bool) -> None:
+    """All processes go by what the first one sees."""
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"{folder} is a file; expected a folder for the run.")
+    has_config = agreed((folder / "config.json").exists())
+    has_rest = agreed(any((folder / name).exists() for name in ("checkpoints", "metrics.jsonl")))
+    if resume and not has_config:
+        raise FileNotFoundError(f"{folder} holds no run to resume; leave --resume out to start one.")
+    if not resume and (has_config or has_rest):
+        raise ValueError(f"{folder} holds a run already; resume it with --resume, or choose another folder.")
 
 
 def _check_config(path: Path, fingerprint: str, name: str, seed: int) -> None:

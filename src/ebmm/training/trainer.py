@@ -1,14 +1,14 @@
 """The training engine: calls the compiled updates, watches over them, and keeps what is needed to go back or go on."""
 
-import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
 from jaxtyping import PRNGKeyArray
 
 from ..core.model import EBMM
@@ -16,12 +16,13 @@ from ..data.episodes import Episodes
 from ..interface import AbstractMemoryModel
 from ..loops import Loop
 from .checkpoint import Checkpoints, Snapshot
+from .parallel import check_divides, everywhere, is_writer
 from .progress import Progress
 from .settings import Settings, Stage
 from .update import Learner, Report, run_updates
 
 Point = dict[str, Any]
-"""What is told of a call: numbers by name, and `event` where something happened."""
+"""What is told of a call: numbers by name, `event` where something happened, `snapshot` where one was taken."""
 
 
 def updates_in_a_call() -> int:
@@ -41,8 +42,10 @@ class Trainer:
     learner: Learner
     progress: Progress
     snapshots: list[Snapshot]
+    call: int
+    """Updates in one compiled call."""
     checkpoints: Checkpoints | None = None
-    call: int = 0
+    mesh: Mesh | None = None
     compiled: set[Stage] = field(default_factory=set)
 
     @classmethod
@@ -56,29 +59,32 @@ class Trainer:
         key: PRNGKeyArray,
         checkpoints: Checkpoints | None = None,
         call: int | None = None,
+        mesh: Mesh | None = None,
     ) -> "Trainer":
-        """A run from its beginning; `call` updates are run in one compiled call."""
+        """A run from its beginning, its episodes split over the mesh if there is one."""
+        call = min(updates_in_a_call() if call is None else call, settings.snapshot)
+        if settings.snapshot % call:
+            raise ValueError(f"snapshot: got {settings.snapshot}; expected a multiple of {call} updates a call.")
+        for stage in settings.stages:
+            check_divides(mesh, stage.episodes)
         if isinstance(model, EBMM):
             loop = Loop(model.loop.unroll, remat=settings.remat, cotangent_limit=settings.cotangent_limit)
             model = replace(model, loop=loop)
-        learner, progress = Learner.of(model, settings), Progress()
-        trainer = cls(settings, episodes_of, metric, key, learner, progress, [Snapshot(learner, progress)])
-        trainer.checkpoints = checkpoints
-        trainer.call = min(updates_in_a_call() if call is None else call, settings.snapshot)
-        if settings.snapshot % trainer.call:
-            raise ValueError(
-                f"snapshot: got {settings.snapshot}; expected a multiple of {trainer.call} updates a call."
-            )
-        return trainer
+        learner, progress = everywhere(Learner.of(model, settings), mesh), Progress()
+        snapshots = [Snapshot(learner, progress)]
+        key = everywhere(key, mesh)
+        return cls(settings, episodes_of, metric, key, learner, progress, snapshots, call, checkpoints, mesh)
 
     def resume(self) -> None:
         """Go on from the newest checkpoint."""
         assert self.checkpoints is not None
-        current, self.snapshots = self.checkpoints.load(self.learner)
-        self.learner, self.progress = current.learner, current.progress
+        current, snapshots = self.checkpoints.load(self.learner)
+        self.snapshots = [replace(each, learner=everywhere(each.learner, self.mesh)) for each in snapshots]
+        self.learner, self.progress = everywhere(current.learner, self.mesh), current.progress
 
     def save(self) -> None:
-        if self.checkpoints is not None:
+        """Write the state as it is now to the disk. To be called at every point with a snapshot."""
+        if self.checkpoints is not None and is_writer():
             self.checkpoints.save(Snapshot(self.learner, self.progress), self.snapshots)
 
     @property
@@ -87,45 +93,48 @@ class Trainer:
 
     def train(self) -> Iterator[Point]:
         """Yields after every compiled call; stop iterating to stop training."""
-        while not self.is_done:
-            yield self._advance()
+        thread = ThreadPoolExecutor(1, thread_name_prefix="compile ahead")
+        ahead = {} if jax.default_backend() == "cpu" else self._compile_ahead(thread)
+        try:
+            while not self.is_done:
+                if self.stage in ahead:
+                    ahead.pop(self.stage).exception()  # waits; if it failed, this thread will meet the same error
+                yield self._advance()
+        finally:
+            thread.shutdown(wait=False, cancel_futures=True)  # Python waits for what is being compiled before it ends
 
-    def _run(self, stage: Stage, indices: np.ndarray, rates: np.ndarray) -> tuple[Learner, Report]:
-        return run_updates(
-            self.learner,
+    @property
+    def stage(self) -> Stage:
+        return self.settings.stages[self.progress.stage]
+
+    def _compile_ahead(self, thread: ThreadPoolExecutor) -> dict[Stage, Future[Any]]:
+        """Compile all later stages beside this one, by running each once for nothing; a CPU has no cores to spare."""
+        learner, indices, rates = self.learner, np.arange(self.call), np.zeros(self.call)
+        later = self.settings.stages[self.progress.stage + 1 :]
+        return {stage: thread.submit(self._run, learner, stage, indices, rates) for stage in later}
+
+    def _run(self, learner: Learner, stage: Stage, indices: np.ndarray, rates: np.ndarray) -> tuple[Learner, Report]:
+        found = run_updates(
+            learner,
             self.episodes_of(stage.patterns),
             stage.episodes,
             self.metric,
             self.settings,
             self.key,
-            jnp.asarray(indices),
-            jnp.asarray(rates, jnp.float32),
+            indices.astype(np.int32),
+            rates.astype(np.float32),
+            self.mesh,
         )
-
-    def _compile_ahead(self, indices: np.ndarray, rates: np.ndarray) -> None:
-        """Compile all later stages beside this one, by running each once for nothing; a CPU has no cores to spare."""
-        later = self.settings.stages[self.progress.stage + 1 :]
-
-        def run_each() -> None:
-            for stage in later:
-                self._run(stage, indices, rates)
-
-        if jax.default_backend() != "cpu":
-            threading.Thread(target=run_each, daemon=True).start()
+        return jax.block_until_ready(found)
 
     def _advance(self) -> Point:
         began = time.perf_counter()
-        settings, before = self.settings, self.progress
-        stage = settings.stages[before.stage]
+        settings, before, stage = self.settings, self.progress, self.stage
         count = min(self.call, settings.updates - before.update)
         indices = np.arange(before.update, before.update + count)
         rates = before.rate_scale * np.array([settings.rate_at(int(index)) for index in indices])
-        learner, report = jax.block_until_ready(self._run(stage, indices, rates))
-        is_new = stage not in self.compiled
-        if not self.compiled:
-            self._compile_ahead(indices, rates)
-        self.compiled.add(stage)
-        values = {name: float(np.mean(value)) for name, value in report._asdict().items()}
+        learner, report = self._run(self.learner, stage, indices, rates)
+        values = {name: _mean(value) for name, value in report._asdict().items()}
         dropped = round(values.pop("dropped") * count)
         point: Point = {"update": before.update + count, "patterns": stage.patterns, "rate": float(rates[-1])}
         point |= values | {"dropped": dropped}
@@ -136,25 +145,28 @@ class Trainer:
             self.learner = learner
             self.progress = before.after(count, values["error"], dropped, settings)
             if self.progress.stage > before.stage:
-                point["event"] = f"on to {settings.stages[self.progress.stage].patterns} patterns"
-        spent, clock = time.perf_counter() - began, "compile_seconds" if is_new else "seconds"
+                point["event"] = f"on to {self.stage.patterns} patterns"
+        spent, clock = time.perf_counter() - began, "seconds" if stage in self.compiled else "compile_seconds"
+        self.compiled.add(stage)
         self.progress = replace(self.progress, **{clock: getattr(self.progress, clock) + spent})
         if self.is_done or (self.progress.update % settings.snapshot == 0 and not is_off):
-            self._snapshot()
+            self.progress = replace(self.progress, tries=0)
+            self.snapshots = [*self.snapshots[-1:], Snapshot(self.learner, self.progress)]
             point["snapshot"] = True
         return point | {"seconds": self.progress.seconds, "compile_seconds": self.progress.compile_seconds}
 
     def _roll_back(self, updates: int) -> str:
-        self.progress = self.progress.rolled_back(updates)
         target = self.snapshots[0]
+        self.progress = self.progress.rolled_back(updates, target.progress)
         self.learner, self.snapshots = target.learner, [target]
         return (
             f"rolled back to update {target.progress.update}, learning rate × {self.progress.rate_scale:.2f} "
             f"({self.progress.roll_backs} so far)"
         )
 
-    def _snapshot(self) -> None:
-        self.progress = replace(self.progress, tries=0)
-        taken = Snapshot(self.learner, self.progress)
-        self.snapshots = [*self.snapshots[-1:], taken]
-        self.save()
+
+def _mean(values: Any) -> float:
+    """Of those that are finite; NaN where none is."""
+    array = np.asarray(values)
+    finite = array[np.isfinite(array)]
+    return float(finite.mean()) if finite.size else float("nan")

@@ -5,7 +5,9 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
+from jax.sharding import Mesh
 from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, PyTree
 
 from ..core.objective import stepwise_error
@@ -13,6 +15,7 @@ from ..data.episodes import Episodes
 from ..evaluation.metrics import METRICS
 from ..gradients import mean_of_clipped, norms
 from ..interface import AbstractMemoryModel
+from .parallel import EPISODES, split_over
 from .settings import Settings
 
 STEP_SIZES = ("write_rates", "read_rates")
@@ -65,41 +68,49 @@ def run_updates(
     metric: str,
     settings: Settings,
     key: PRNGKeyArray,
-    indices: Int[Array, " updates"],
-    rates: Float[Array, " updates"],
+    indices: Int[Array | np.ndarray, " updates"],
+    rates: Float[Array | np.ndarray, " updates"],
+    mesh: Mesh | None = None,
 ) -> tuple[Learner, Report]:
-    """One update for each index and learning rate; the randomness of an update depends on its index alone."""
+    """One update for each index and learning rate; the randomness of an update depends on its index alone.
+
+    With a mesh, the episodes are split over its devices and everything else is the same on all of them.
+    """
     arrays, static = eqx.partition(learner, eqx.is_array)
 
     def step(arrays: PyTree, index_and_rate: tuple[Array, Array]) -> tuple[PyTree, Report]:
         index, rate = index_and_rate
         keys = jax.random.split(jax.random.fold_in(key, index), episodes)
-        learner, report = one_update(eqx.combine(arrays, static), sample, keys, rate, metric, settings)
+        learner, report = one_update(eqx.combine(arrays, static), sample, keys, rate, metric, settings, mesh)
         return eqx.filter(learner, eqx.is_array), report
 
-    arrays, reports = jax.lax.scan(step, arrays, (indices, rates))
+    arrays, reports = jax.lax.scan(step, arrays, (jnp.asarray(indices), jnp.asarray(rates)))
     return eqx.combine(arrays, static), reports
 
 
 def one_update(
-    learner: Learner, sample: Episodes, keys: Key[Array, " episodes"], rate: Array, metric: str, settings: Settings
+    learner: Learner,
+    sample: Episodes,
+    keys: Key[Array, " episodes"],
+    rate: Array,
+    metric: str,
+    settings: Settings,
+    mesh: Mesh | None,
 ) -> tuple[Learner, Report]:
     parameters, rest = eqx.partition(learner.model, eqx.is_inexact_array)
-    distance = METRICS[metric]
 
-    def objective(parameters: PyTree, key: PRNGKeyArray) -> tuple[Array, Array]:
-        model = eqx.combine(parameters, rest)
-        sample_key, write_key, read_key = jax.random.split(key, 3)
-        patterns, queries, known = sample(sample_key)
-        out = model.read(model.write(patterns, key=write_key), queries, known=known, key=read_key)
-        errors = jax.vmap(lambda x, y: distance(x, y, sample.source.domain))(out.patterns, patterns)
-        return stepwise_error(out.trajectory, patterns), jnp.mean(errors)
+    def of_episodes(parameters: PyTree, sample: Episodes, keys: Key[Array, " episodes"]) -> tuple[Any, ...]:
+        def objective(parameters: PyTree, key: PRNGKeyArray) -> tuple[Array, Array]:
+            return episode_objective(eqx.combine(parameters, rest), sample, metric, key)
 
-    value_and_gradient = jax.vmap(jax.value_and_grad(objective, has_aux=True), in_axes=(None, 0))
-    (losses, errors), gradients = value_and_gradient(parameters, keys)
-    lengths = norms(gradients)
+        value_and_gradient = jax.vmap(jax.value_and_grad(objective, has_aux=True), in_axes=(None, 0))
+        (losses, errors), gradients = value_and_gradient(parameters, keys)
+        across = None if mesh is None else EPISODES
+        mean = mean_of_clipped(gradients, times_median=settings.episode_clip, across=across)
+        return losses, errors, norms(gradients), mean
+
+    losses, errors, lengths, gradient = split_over(mesh, of_episodes)(parameters, sample, keys)
     finite = jnp.isfinite(lengths)
-    gradient = mean_of_clipped(gradients, times_median=settings.episode_clip)
     changes, optimizer = transformation(settings).update(gradient, learner.optimizer, parameters)
     changed = jax.tree.map(
         lambda p, c, factor: p - (rate * factor * c).astype(p.dtype), parameters, changes, factors(parameters, settings)
@@ -114,6 +125,17 @@ def one_update(
         dropped=jnp.sum(~finite).astype(jnp.float32),
     )
     return eqx.combine(kept, updated), report
+
+
+def episode_objective(
+    model: AbstractMemoryModel, sample: Episodes, metric: str, key: PRNGKeyArray
+) -> tuple[Float[Array, ""], Float[Array, ""]]:
+    """The loss of one episode, and the mean error of what is read in the end."""
+    sample_key, write_key, read_key = jax.random.split(key, 3)
+    patterns, queries, known = sample(sample_key)
+    out = model.read(model.write(patterns, key=write_key), queries, known=known, key=read_key)
+    errors = jax.vmap(lambda x, y: METRICS[metric](x, y, sample.source.domain))(out.patterns, patterns)
+    return stepwise_error(out.trajectory, patterns), jnp.mean(errors)
 
 
 def _arrays(learner: Learner) -> PyTree:
