@@ -10,7 +10,7 @@ import numpy as np
 from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
-from jaxtyping import PyTree
+from jaxtyping import Array, PyTree
 
 EPISODES = "episodes"
 HEARTBEAT_SECONDS = 20
@@ -62,7 +62,14 @@ def everywhere(tree: PyTree, mesh: Mesh | None) -> PyTree:
     if mesh is None:
         return tree
     arrays, static = eqx.partition(tree, eqx.is_array)
-    return eqx.combine(jax.device_put(arrays, NamedSharding(mesh, P())), static)
+
+    def copied(array: Array) -> Array:
+        if jax.dtypes.issubdtype(array.dtype, jax.dtypes.prng_key):
+            return jax.random.wrap_key_data(copied(jax.random.key_data(array)), impl=jax.random.key_impl(array))
+        host = np.asarray(array)
+        return jax.make_array_from_callback(host.shape, NamedSharding(mesh, P()), lambda index: host[index])
+
+    return eqx.combine(jax.tree.map(copied, arrays), static)
 
 
 def here(tree: PyTree) -> PyTree:
