@@ -40,7 +40,9 @@ def test_it_trains_and_says_how_to_measure(tmp_path, capsys):
     assert "on to 4 patterns" in printed
     assert "held out" in printed
     assert "Done: 400 updates" in printed
-    assert "ebmm evaluate" in printed
+    command = printed.partition("measure it with: ebmm ")[2].split()
+    main([*command, "--batches", "2"])
+    assert "read step 2" in capsys.readouterr().out
     with pytest.raises(SystemExit, match="holds a run already"):
         main(["train", "debug", "--out", str(out)])
 

@@ -93,7 +93,7 @@ def curve(runs: Annotated[tuple[Path, ...], tyro.conf.Positional], *, picture: P
         check_place("--picture", picture, ".png")
         if not runs:
             raise ValueError("got no run; expected the folder of at least one.")
-        lines = {run.name: metrics_of(run) for run in runs}
+        lines = {str(run): metrics_of(run) for run in runs}
         empty = [name for name, found in lines.items() if not found]
         if empty:
             raise ValueError(f"{empty[0]} has no metrics yet.")
