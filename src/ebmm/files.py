@@ -67,7 +67,7 @@ def digest(tensors: Tensors, description: Any = None) -> str:
     for name in sorted(tensors):
         array = np.ascontiguousarray(tensors[name])
         sha.update(f"{name} {array.dtype} {array.shape} ".encode())
-        sha.update(array.reshape(-1).view(np.uint8))
+        sha.update(array.reshape(-1).view(np.uint8).data)
     return sha.hexdigest()
 
 

@@ -5,6 +5,7 @@ import sys
 from tyro.extras import SubcommandApp
 
 from .. import __version__
+from .bench import bench
 from .data import get, list_datasets, show
 from .evaluate import evaluate
 from .recall import recall
@@ -21,6 +22,7 @@ def commands() -> SubcommandApp:
     app.command(evaluate)
     app.command(train)
     app.command(curve)
+    app.command(bench)
     app.command(name="list")(list_experiments)
     app.command(data, name="data")
     return app

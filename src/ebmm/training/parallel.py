@@ -6,6 +6,7 @@ from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding
@@ -64,7 +65,7 @@ def everywhere(tree: PyTree, mesh: Mesh | None) -> PyTree:
     arrays, static = eqx.partition(tree, eqx.is_array)
 
     def copied(array: Array) -> Array:
-        if jax.dtypes.issubdtype(array.dtype, jax.dtypes.prng_key):
+        if jnp.issubdtype(array.dtype, jax.dtypes.prng_key):
             return jax.random.wrap_key_data(copied(jax.random.key_data(array)), impl=jax.random.key_impl(array))
         host = np.asarray(array)
         return jax.make_array_from_callback(host.shape, NamedSharding(mesh, P()), lambda index: host[index])

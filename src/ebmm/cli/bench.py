@@ -1,0 +1,130 @@
+"""`ebmm bench`: how fast this machine trains, writes and reads."""
+
+from pathlib import Path
+from typing import Any, Literal
+
+import jax
+from rich.console import Console
+from rich.table import Table
+
+from ..core.model import EBMM
+from ..data import OMNIGLOT_SAMPLE
+from ..data.binary import strings
+from ..data.distortions import RandomBlock, ResampledBits
+from ..data.episodes import Episodes
+from ..data.images import AbstractPatterns
+from ..energies import GatedRNN, ResNetConv
+from ..files import as_json, write_whole
+from ..initial import new_model
+from ..provenance import provenance
+from ..training.speed import latencies, matrix_product_speed, update_speed
+from .output import check_place, told_plainly
+
+
+def bench(
+    *,
+    network: Literal["rnn", "conv", "small"] = "small",
+    patterns: int = 64,
+    episodes: tuple[int, ...] = (1,),
+    counts: tuple[int, ...] = (1, 4, 16, 64, 256, 1024),
+    repeats: int = 5,
+    out: Path | None = None,
+) -> None:
+    """Time meta-updates, writing and reading, beside a matrix product in the same run.
+
+    Args:
+        network: The paper's gated RNN (8,256 floats of memory) or convolutional network (9,232), or a small RNN.
+        patterns: Patterns in an episode of training.
+        episodes: Episodes in an update; several to compare.
+        counts: Numbers of patterns to write and to read at once.
+        repeats: Of each measurement; the median counts.
+        out: Where to save all of it as JSON.
+    """
+    console = Console()
+    with told_plainly():
+        check_place("--out", out, ".json")
+        smallest = min((patterns, repeats, *episodes, *counts))
+        if smallest < 1 or not episodes:
+            raise ValueError(f"got {smallest}; expected positive numbers of patterns, episodes, counts and repeats.")
+        model, sample = subject(network, patterns)
+        with console.status("Timing a matrix product"):
+            reached = matrix_product_speed(repeats=repeats)
+        rows = []
+        for count in episodes:
+            with console.status(f"Compiling and timing an update of {count} episodes"):
+                row = update_speed(model, sample, episodes=count, repeats=repeats)
+            rows.append(row | {"share_of_matrix_product": row["teraflops"] * 1e12 / reached})
+        console.print(update_table(network, rows, reached))
+        with console.status("Timing writing and reading"):
+            times = latencies(model, lambda n: drawn(sample.source, n), counts, repeats=repeats)
+        console.print(latency_table(times))
+        if out is not None:
+            report = {
+                "network": network,
+                "updates": rows,
+                "latencies": times,
+                "matrix_product_teraflops": reached / 1e12,
+            }
+            write_whole({out: as_json(report | provenance(seed=0))})
+            console.print(f"Saved {out}")
+
+
+def subject(network: str, patterns: int) -> tuple[EBMM, Episodes]:
+    """The model to time, with fresh weights, and its episodes."""
+    key = jax.random.key(0)
+    if network == "conv":
+        drawings = OMNIGLOT_SAMPLE.images("test")
+        return new_model(ResNetConv(key=key), drawings.draw(4, key=key)), Episodes(drawings, RandomBlock(16), patterns)
+    energy = GatedRNN(key=key) if network == "rnn" else GatedRNN(bits=32, memory_width=16, hidden=64, key=key)
+    source = strings(energy.bits)
+    model = new_model(energy, source.draw(4, key=key), domain=source.domain)
+    return model, Episodes(source, ResampledBits(0.5), patterns, reveal=True)
+
+
+def drawn(source: AbstractPatterns, count: int) -> jax.Array:
+    """So many patterns; the same ones again where the bundled drawings are not enough."""
+    key, most = jax.random.key(1), 512
+    parts = [source.draw(min(most, count - start), key=key) for start in range(0, count, most)]
+    return jax.numpy.concatenate(parts)
+
+
+def update_table(network: str, rows: list[dict[str, Any]], reached: float) -> Table:
+    table = Table(title=f"Meta-updates of {network}")
+    columns = (
+        "patterns × episodes",
+        "ms",
+        "ms an episode",
+        "trace s",
+        "compile s",
+        "peak MB",
+        "GFLOP",
+        "TFLOP/s",
+        "share",
+    )
+    for column in columns:
+        table.add_column(column, justify="right")
+    for row in rows:
+        table.add_row(
+            f"{row['patterns']} × {row['episodes']}",
+            f"{row['milliseconds']:.2f}",
+            f"{row['milliseconds_an_episode']:.2f}",
+            f"{row['trace_seconds']:.1f}",
+            f"{row['compile_seconds']:.1f}",
+            f"{row['peak_megabytes']:,.0f}",
+            f"{row['gigaflop']:.2f}",
+            f"{row['teraflops']:.3f}",
+            f"{row['share_of_matrix_product']:.1%}",
+        )
+    table.caption = f"share: of a matrix product in the same run, {reached / 1e12:.3f} TFLOP/s"
+    return table
+
+
+def latency_table(rows: list[dict[str, Any]]) -> Table:
+    table = Table("patterns", "write ms", "ms a pattern", "read ms", "ms a pattern", title="Writing and reading")
+    for row in rows:
+        cells = []
+        for kind in ("write", "read"):
+            milliseconds = row[f"{kind}_milliseconds"]
+            cells += [f"{milliseconds:.2f}", f"{milliseconds / row['patterns']:.3f}"]
+        table.add_row(str(row["patterns"]), *cells)
+    return table

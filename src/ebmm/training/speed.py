@@ -1,0 +1,100 @@
+"""How fast training and memories are on this machine, and how far from what its matrix products reach."""
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..core.model import EBMM
+from ..data.episodes import Episodes
+from ..interface import AbstractMemoryModel
+from ..loops import Loop
+from .settings import Settings, Stage
+from .update import Learner, run_updates
+
+_compilable: Any = run_updates  # what `filter_jit` returns can be lowered, which its type does not say
+
+
+def seconds_of(work: Callable[[], Any], repeats: int) -> float:
+    """The median time of something that has been compiled, after one run to warm up."""
+    jax.block_until_ready(work())
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        jax.block_until_ready(work())
+        times.append(time.perf_counter() - start)
+    return float(np.median(times))
+
+
+def matrix_product_speed(*, repeats: int = 5) -> float:
+    """FLOP/s of a large float32 matrix product with JAX's default precision: what this machine can reach."""
+    size = 1024 if jax.default_backend() == "cpu" else 8192
+    matrix = jax.random.normal(jax.random.key(0), (size, size))
+    product = jax.jit(lambda a: a @ a)
+    return 2 * size**3 / seconds_of(lambda: product(matrix), repeats)
+
+
+def update_speed(model: AbstractMemoryModel, sample: Episodes, *, episodes: int, repeats: int = 5) -> dict[str, Any]:
+    """Time, memory and work of one meta-update of this many episodes."""
+    settings = Settings(updates=1, stages=(Stage(sample.patterns, episodes, 1),))
+    indices, rates = np.zeros(1, np.int32), np.zeros(1, np.float32)
+
+    def arguments(model: AbstractMemoryModel) -> tuple[Any, ...]:
+        learner = Learner.of(model, settings)
+        return learner, sample, episodes, "hamming", settings, jax.random.key(0), indices, rates
+
+    given = arguments(model)
+    start = time.perf_counter()
+    lowered = _compilable.lower(*given)
+    traced = time.perf_counter()
+    compiled = lowered.compile()
+    done = time.perf_counter()
+    seconds = seconds_of(lambda: compiled(*given), repeats)
+    work = flops(arguments(replace(model, loop=Loop(unroll=True))) if isinstance(model, EBMM) else given)
+    return {
+        "patterns": sample.patterns,
+        "episodes": episodes,
+        "milliseconds": 1e3 * seconds,
+        "milliseconds_an_episode": 1e3 * seconds / episodes,
+        "trace_seconds": traced - start,
+        "compile_seconds": done - traced,
+        "peak_megabytes": peak_bytes(compiled) / 1e6,
+        "gigaflop": work / 1e9,
+        "teraflops": work / seconds / 1e12,
+    }
+
+
+def flops(arguments: tuple[Any, ...]) -> float:
+    """The floating-point operations of an update by XLA's count, which sees a loop's body once: unroll it before."""
+    return float(_compilable.lower(*arguments).lowered.cost_analysis()["flops"])
+
+
+def peak_bytes(compiled: Any) -> float:
+    """What the compiled update needs: its arguments, its results and everything in between."""
+    analysis = compiled.compiled.memory_analysis()
+    return float(analysis.temp_size_in_bytes + analysis.argument_size_in_bytes + analysis.output_size_in_bytes)
+
+
+def latencies(
+    model: AbstractMemoryModel, draw: Callable[[int], jax.Array], counts: tuple[int, ...], *, repeats: int = 5
+) -> list[dict[str, Any]]:
+    """Seconds to write and to read so many patterns at once."""
+    write = eqx.filter_jit(lambda model, patterns: model.write(patterns))
+    read = eqx.filter_jit(lambda model, state, queries: model.read(state, queries).patterns)
+    rows = []
+    for count in counts:
+        patterns = jnp.asarray(draw(count))
+        state = write(model, patterns)
+        rows.append(
+            {
+                "patterns": count,
+                "write_milliseconds": 1e3 * seconds_of(lambda p=patterns: write(model, p), repeats),
+                "read_milliseconds": 1e3 * seconds_of(lambda p=patterns, s=state: read(model, s, p), repeats),
+            }
+        )
+    return rows
