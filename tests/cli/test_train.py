@@ -40,7 +40,7 @@ def test_it_trains_and_says_how_to_measure(tmp_path, capsys):
     assert "on to 4 patterns" in printed
     assert "held out" in printed
     assert "Done: 400 updates" in printed
-    command = printed.partition("measure it with: ebmm ")[2].split()
+    command = printed.partition("measure it with: ebmm ")[2].split()  # as it stands, however long the path is
     main([*command, "--batches", "2"])
     assert "read step 2" in capsys.readouterr().out
     with pytest.raises(SystemExit, match="holds a run already"):

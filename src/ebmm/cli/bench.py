@@ -66,7 +66,7 @@ def bench(
                 "matrix_product_teraflops": reached / 1e12,
             }
             write_whole({out: as_json(report | provenance(seed=0))})
-            console.print(f"Saved {out}")
+            console.print(f"Saved {out}", soft_wrap=True)
 
 
 def subject(network: str, patterns: int) -> tuple[EBMM, Episodes]:

@@ -85,7 +85,7 @@ def show(
         from ..figures import damage_figure
 
         save_figure(damage_figure(rows), picture)
-    Console().print(f"Picture: {picture}")
+    Console().print(f"Picture: {picture}", soft_wrap=True)
 
 
 def named(name: str) -> Dataset:

@@ -197,9 +197,9 @@ def about(on: str, protocol: Protocol, split: str, source: AbstractPatterns, mem
 def save(console: Console, report: Report, out: Path | None, picture: Path | None) -> None:
     if out is not None:
         write_whole({out: as_json(report)})
-        console.print(f"Saved {out}")
+        console.print(f"Saved {out}", soft_wrap=True)
     if picture is not None:
         from ..figures import evaluation_figure
 
         save_figure(evaluation_figure(report), picture)
-        console.print(f"Picture: {picture}")
+        console.print(f"Picture: {picture}", soft_wrap=True)

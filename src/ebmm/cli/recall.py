@@ -99,4 +99,4 @@ def save_picture(console: Console, episode: Episode, out: Readout, energies: np.
         np.asarray(x).reshape(*x.shape[:-1], *TILE) for x in (episode.patterns, episode.queries, out.trajectory)
     )
     save_figure(reading_figure(stored, damaged, trajectory, np.asarray(out.energies), energies), path)
-    console.print(f"Picture: {path}")
+    console.print(f"Picture: {path}", soft_wrap=True)

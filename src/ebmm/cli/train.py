@@ -71,7 +71,7 @@ def train(
     if stopped and not run.trainer.is_done:
         more = "" if times == 1 else f" --times {times}"
         command = f"ebmm train {name} --out {out} --seed {seed}{more} --resume"
-        console.print(f"Stopped after update {progress.update:,} and saved. Go on with: {command}")
+        console.print(f"Stopped after update {progress.update:,} and saved. Go on with: {command}", soft_wrap=True)
     else:
         compiling = f"and {progress.compile_seconds:.0f} s of compiling"
         console.print(f"Done: {progress.update:,} updates in {progress.seconds / 60:.1f} minutes {compiling}.")
@@ -79,7 +79,7 @@ def train(
             show_comparison(console, run)
     patterns = run.experiment.settings.stages[-1].patterns
     measure = f"ebmm evaluate {out / 'model'} --on {run.experiment.on} --patterns {patterns}"
-    console.print(f"Model: {out / 'model'}; measure it with: {measure}")
+    console.print(f"Model: {out / 'model'}; measure it with: {measure}", soft_wrap=True)  # to be copied as it stands
 
 
 def curve(runs: Annotated[tuple[Path, ...], tyro.conf.Positional], *, picture: Path = Path("curve.png")) -> None:
@@ -100,7 +100,7 @@ def curve(runs: Annotated[tuple[Path, ...], tyro.conf.Positional], *, picture: P
         from ..figures import training_figure
 
         save_figure(training_figure(lines), picture)
-    Console().print(f"Picture: {picture}")
+    Console().print(f"Picture: {picture}", soft_wrap=True)
 
 
 def show_comparison(console: Console, run: Run) -> None:
