@@ -18,7 +18,8 @@ def list_datasets() -> None:
     """Show every dataset: what is in the data folder, its size, its licence and what to cite."""
     with told_plainly():
         console, folder = Console(), data_folder()
-    table = Table("name", "train", "test", "licence", title=f"Datasets in {folder}")
+    console.print(f"Datasets in {folder}", soft_wrap=True)
+    table = Table("name", "train", "test", "licence")
     for dataset in DATASETS.values():
         here = [whereabouts(dataset, split, folder) for split in ("train", "test")]
         table.add_row(dataset.name, *here, dataset.licence)
