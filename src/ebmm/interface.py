@@ -5,6 +5,8 @@ import math
 from typing import Any
 
 import equinox as eqx
+import jax
+import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree
 
 Domain = tuple[float, float] | None
@@ -69,3 +71,20 @@ class AbstractMemoryModel(eqx.Module):
     @abc.abstractmethod
     def energies(self, state: PyTree, patterns: Float[Array, "n *pattern"]) -> Float[Array, " n"] | None:
         """The energy of each pattern, or None where the model defines none."""
+
+    def loss(
+        self,
+        patterns: Float[Array, "n *pattern"],
+        queries: Float[Array, "n *pattern"],
+        *,
+        known: Bool[Array, "n *pattern"] | None = None,
+        key: PRNGKeyArray | None = None,
+    ) -> tuple[Float[Array, ""], Float[Array, "n *pattern"]]:
+        """What an episode costs in training, and what is recalled in it.
+
+        The patterns are written, the queries read, and the squared error is summed over all iterates,
+        Σₖ 1/N Σᵢ ‖xᵢ − xᵢ⁽ᵏ⁾‖². A system with a training objective of its own replaces this.
+        """
+        write_key, read_key = (None, None) if key is None else jax.random.split(key)
+        out = self.read(self.write(patterns, key=write_key), queries, known=known, key=read_key)
+        return jnp.sum((out.trajectory - patterns) ** 2) / patterns.shape[0], out.patterns

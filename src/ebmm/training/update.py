@@ -10,7 +10,6 @@ import optax
 from jax.sharding import Mesh
 from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, PyTree
 
-from ..core.objective import stepwise_error
 from ..data.episodes import Episodes
 from ..evaluation.metrics import METRICS
 from ..gradients import mean_of_clipped, norms
@@ -131,11 +130,11 @@ def episode_objective(
     model: AbstractMemoryModel, sample: Episodes, metric: str, key: PRNGKeyArray
 ) -> tuple[Float[Array, ""], Float[Array, ""]]:
     """The loss of one episode, and the mean error of what is read in the end."""
-    sample_key, write_key, read_key = jax.random.split(key, 3)
+    sample_key, model_key = jax.random.split(key)
     patterns, queries, known = sample(sample_key)
-    out = model.read(model.write(patterns, key=write_key), queries, known=known, key=read_key)
-    errors = jax.vmap(lambda x, y: METRICS[metric](x, y, sample.source.domain))(out.patterns, patterns)
-    return stepwise_error(out.trajectory, patterns), jnp.mean(errors)
+    loss, recalled = model.loss(patterns, queries, known=known, key=model_key)
+    errors = jax.vmap(lambda x, y: METRICS[metric](x, y, sample.source.domain))(recalled, patterns)
+    return loss, jnp.mean(errors)
 
 
 def _arrays(learner: Learner) -> PyTree:
