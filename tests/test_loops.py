@@ -15,6 +15,14 @@ from ebmm.gradients import limit_cotangent
 from ebmm.loops import Loop
 
 
+LOOPS = [
+    Loop(keep="products"),
+    Loop(keep="nothing"),
+    Loop(cotangent_limit=1e9),
+    Loop(keep="products", unroll=True),
+]
+
+
 @pytest.fixture(scope="module")
 def gradient_of():
     patterns, queries = strings(4, 6), strings(4, 6, seed=1)
@@ -24,7 +32,7 @@ def gradient_of():
     )
 
 
-@pytest.mark.parametrize("loop", [Loop(remat=True), Loop(cotangent_limit=1e9), Loop(remat=True, unroll=True)])
+@pytest.mark.parametrize("loop", LOOPS)
 def test_the_meta_gradient_is_the_same(gradient_of, loop):
     plain, other = (jax.tree.leaves(gradient_of(each)) for each in (Loop(), loop))
     for a, b in zip(plain, other, strict=True):

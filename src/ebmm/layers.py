@@ -3,12 +3,17 @@
 Everything is written for one example, images as [height, width, channels]; `jax.vmap` adds the batch.
 """
 
+from collections.abc import Callable
 from functools import partial, reduce
+from typing import Any, TypeVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
+
+from . import convolution
+from .convolution import windows
 
 _he_normal = jax.nn.initializers.he_normal
 
@@ -20,32 +25,12 @@ def he_linear(inputs: int, outputs: int, *, key: PRNGKeyArray) -> eqx.nn.Linear:
     return eqx.tree_at(lambda linear: (linear.weight, linear.bias), layer, (weight, jnp.zeros(outputs)))
 
 
-def _views(image: Float[Array, "h w c"], size: int, stride: int) -> list[Float[Array, "h2 w2 c"]]:
-    """What each of the size×size entries of a kernel sees, for an output of 1/stride the height and width.
-
-    Zeros are padded as TensorFlow's "SAME" does: where the number is odd, one more at the end.
-    """
-    outputs = [-(-length // stride) for length in image.shape[:2]]
-    spans = [(length - 1) * stride + 1 for length in outputs]
-    missing = [max(span + size - 1 - length, 0) for span, length in zip(spans, image.shape[:2], strict=True)]
-    padded = jnp.pad(image, [*((m // 2, m - m // 2) for m in missing), (0, 0)])
-    return [
-        padded[row : row + spans[0] : stride, column : column + spans[1] : stride]
-        for row in range(size)
-        for column in range(size)
-    ]
-
-
-def _convolve_patches(image: Array, kernel: Array, stride: int) -> Array:
-    return jnp.concatenate(_views(image, kernel.shape[0], stride), -1) @ kernel.reshape(-1, kernel.shape[-1])
-
-
 def _convolve_xla(image: Array, kernel: Array, stride: int) -> Array:
     layout = ("NHWC", "HWIO", "NHWC")
     return jax.lax.conv_general_dilated(image[None], kernel, (stride, stride), "SAME", dimension_numbers=layout)[0]
 
 
-LOWERINGS = {"patches": _convolve_patches, "xla": _convolve_xla}
+LOWERINGS = {"patches": convolution.convolve, "xla": _convolve_xla}
 FASTEST = {"cpu": "patches", "gpu": "patches"}
 """By platform, as `benchmarks/convolution.py` measured it inside the read and write loops; elsewhere XLA's own."""
 
@@ -64,8 +49,8 @@ def shrunk(image_shape: tuple[int, ...], halvings: int) -> tuple[int, int]:
 
 def average_pool(image: Float[Array, "h w c"], size: int, stride: int) -> Float[Array, "h2 w2 c"]:
     """The mean of each window, over those of its pixels that lie inside the image."""
-    counts = reduce(jnp.add, _views(jnp.ones_like(image[..., :1]), size, stride))
-    return reduce(jnp.add, _views(image, size, stride)) / counts
+    counts = reduce(jnp.add, windows(jnp.ones_like(image[..., :1]), size, stride))
+    return reduce(jnp.add, windows(image, size, stride)) / counts
 
 
 class Convolution(eqx.Module):
@@ -114,6 +99,33 @@ class MemoryConvolution(eqx.Module):
         return jnp.concatenate([self.static(image), self.memory(image)], axis=-1)
 
 
+Layer = TypeVar("Layer", Convolution, MemoryConvolution, LayerNorm)
+Module = TypeVar("Module", bound=eqx.Module)
+
+
+def spread(layer: Layer, shape: tuple[int, int]) -> Layer:
+    """The same layer with its numbers for each channel repeated for every pixel; what is written stays as it is.
+
+    For training on a GPU. The gradient of a number for each channel is a sum over all images and pixels, of which XLA
+    makes one slow kernel at every use; that of a number for each pixel is a sum over images alone, and the sum over
+    pixels is left for the end.
+    """
+
+    def repeated(values: Array) -> Array:
+        return jnp.broadcast_to(values, (*shape, values.size))
+
+    if isinstance(layer, MemoryConvolution):
+        return eqx.tree_at(lambda both: both.static, layer, spread(layer.static, shape))
+    if isinstance(layer, LayerNorm):
+        return eqx.tree_at(lambda norm: (norm.scale, norm.offset), layer, replace_fn=repeated)
+    return eqx.tree_at(lambda convolution: convolution.bias, layer, replace_fn=repeated)
+
+
+def spread_all(module: Module, where: Callable[[Module], tuple[Any, ...]], shape: tuple[int, int]) -> Module:
+    """The same module with these of its layers spread."""
+    return eqx.tree_at(where, module, tuple(spread(layer, shape) for layer in where(module)))
+
+
 class ResBlock(eqx.Module):
     """The residual block that halves height and width; with a memory width, parts of its convolutions are memory.
 
@@ -135,6 +147,10 @@ class ResBlock(eqx.Module):
         self.second = make(channels, channels, key=keys[1])
         self.second_norm = LayerNorm(channels)
         self.skip = Convolution(inputs, channels, 1, key=keys[2])
+
+    def spread(self, shape: tuple[int, int]) -> "ResBlock":
+        """For images of this height and width."""
+        return spread_all(self, lambda b: (b.first, b.first_norm, b.second, b.second_norm, b.skip), shrunk(shape, 1))
 
     def __call__(self, image: Float[Array, "h w inputs"]) -> Float[Array, "h2 w2 channels"]:
         x = jnp.tanh(self.first_norm(self.first(image)))
@@ -165,6 +181,12 @@ class Bottleneck(eqx.Module):
     def memory(self) -> Convolution:
         return self.wide.memory
 
+    def spread(self, shape: tuple[int, int]) -> "Bottleneck":
+        """For images of this height and width."""
+        half = shape if self.memory.stride == 1 else shrunk(shape, 1)
+        part = spread_all(self, lambda b: (b.narrow, b.narrow_norm), shape)
+        return spread_all(part, lambda b: (b.wide, b.wide_norm, b.skip), half)
+
     def __call__(self, image: Float[Array, "h w inputs"]) -> Float[Array, "h2 w2 channels"]:
         x = jnp.tanh(self.narrow_norm(self.narrow(image)))
         x = jnp.tanh(self.wide_norm(self.wide(x)))
@@ -193,13 +215,17 @@ class RecurrentHead(eqx.Module):
         self.out = he_linear(dense, 1, key=keys[3])
         self.hops = hops
 
+    def spread(self, shape: tuple[int, int]) -> "RecurrentHead":
+        """For features of this height and width."""
+        return spread_all(self, lambda h: (h.candidate, h.candidate_norm, h.gate, h.gate_norm), shape)
+
     def __call__(self, features: Float[Array, "h w inputs"]) -> Float[Array, ""]:
         # A convolution of [features, state] is the sum of one of each. That of the features is the same at
         # every hop, and the first state is zero.
         inputs = features.shape[-1]
         layers = (self.candidate, self.gate)
         from_features = [convolve(features, layer.kernel[:, :, :inputs]) + layer.bias for layer in layers]
-        state = jnp.zeros_like(features, shape=(*features.shape[:2], self.candidate.bias.size))
+        state = jnp.zeros_like(features, shape=(*features.shape[:2], self.candidate.kernel.shape[-1]))
         for hop in range(self.hops):
             from_state = [convolve(state, layer.kernel[:, :, inputs:]) if hop else 0 for layer in layers]
             candidate, gate = (sum(parts) for parts in zip(from_features, from_state, strict=True))

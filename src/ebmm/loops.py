@@ -2,11 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, Literal
 
 import jax
+from jax.lax import conv_general_dilated_p, dot_general_p
 from jaxtyping import PyTree
 
+from .convolution import PRIMITIVES
 from .gradients import limit_cotangent
 
 
@@ -16,8 +19,10 @@ class Loop:
 
     unroll: bool = False
     """One copy of the code for each step: longer to compile, sometimes faster."""
-    remat: bool = False
-    """Compute a step again on the way back instead of keeping what it computed: less memory, more time."""
+    keep: Literal["all", "products", "nothing"] = "all"
+    """What a step keeps for the way back: all that it computed, the results of matrix products and convolutions, or
+    nothing. The rest is computed again.
+    """
     cotangent_limit: float | None = None
     """Clip the cotangent of what is written at this norm on the way back into each write step."""
 
@@ -29,9 +34,14 @@ class Loop:
             carry, y = step(carry, x)
             return carry if limit is None else limit_cotangent(carry, limit), y
 
-        return jax.lax.scan(
-            jax.checkpoint(limited_step) if self.remat else limited_step, start, over, unroll=self.unroll
-        )
+        # The loop itself keeps the first pass and the second apart, unless it is unrolled.
+        again = partial(jax.checkpoint, prevent_cse=self.unroll)
+        kept = {"all": lambda f: f, "products": partial(again, policy=_is_product), "nothing": again}[self.keep]
+        return jax.lax.scan(kept(limited_step), start, over, unroll=self.unroll)
+
+
+def _is_product(primitive: Any, *_: Any, **__: Any) -> bool:
+    return primitive in (dot_general_p, conv_general_dilated_p, *PRIMITIVES)
 
 
 PLAIN = Loop()

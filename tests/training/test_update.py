@@ -55,6 +55,15 @@ def test_an_update_is_adamw_on_the_mean_gradient(rnn, string_episodes):
     assert report.dropped[0] == 0
 
 
+def test_episodes_in_groups_have_the_same_mean_gradient(rnn, string_episodes):
+    alone, grouped = (
+        run(Learner.of(rnn, chosen), string_episodes, chosen, episodes=4) for chosen in (settings(), settings(group=2))
+    )
+    same(alone[0].model, grouped[0].model, rtol=1e-3, atol=2e-5)
+    np.testing.assert_allclose(alone[1].loss, grouped[1].loss, rtol=1e-5)
+    np.testing.assert_allclose(alone[1].error, grouped[1].error, rtol=1e-5)
+
+
 def test_step_sizes_move_faster_than_weights(rnn, string_episodes):
     slow, fast = (
         run(Learner.of(rnn, chosen), string_episodes, chosen)[0].model

@@ -50,7 +50,12 @@ def _strings(patterns: int, updates: int) -> Experiment:
         network="GatedRNN",
         on="strings",
         settings=Settings(
-            updates=updates, stages=(Stage(patterns, 16, updates),), learning_rate=3e-4, snapshot=500, patience=None
+            updates=updates,
+            stages=(Stage(patterns, 8, updates),),
+            learning_rate=3e-4,
+            group=2,
+            snapshot=500,
+            patience=None,
         ),
         expected="not measured yet",
         beside=HOPFIELD_RULES,
@@ -93,7 +98,7 @@ _ALL = (
     ),
     *(
         _strings(patterns, updates)
-        for patterns, updates in ((16, 20_000), (32, 20_000), (48, 20_000), (64, 20_000), (96, 20_000))
+        for patterns, updates in ((16, 32_000), (32, 32_000), (48, 32_000), (64, 32_000), (96, 32_000))
     ),
     Experiment(
         name="omniglot-conv-9k",

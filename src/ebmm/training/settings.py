@@ -1,6 +1,7 @@
 """How a model is trained, as data. Every ingredient is a field, and can be switched off."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 from ..initial import CALIBRATED, PAPER, InitialRates
 
@@ -33,6 +34,8 @@ class Settings:
     """Of the norm of the mean gradient."""
     episode_clip: float | None = 2.0
     """Of each episode's gradient, in median norms of the update's episodes."""
+    group: int = 1
+    """So many episodes count as one for that: their common gradient is faster than one each."""
     cotangent_limit: float | None = 1000.0
     """Of the memory's cotangent at each write step."""
     warm_up: int = 200
@@ -48,15 +51,16 @@ class Settings:
     """Updates between snapshots, which are the checkpoints too."""
     augment: bool = False
     initial: InitialRates = CALIBRATED
-    remat: bool = False
+    keep: Literal["all", "products", "nothing"] = "products"
+    """What the steps of writing and reading keep for the way back; the rest is computed again."""
 
     def __post_init__(self):
         if not self.stages:
             raise ValueError("got no stages; expected at least one.")
-        if self.updates < 1 or self.snapshot < 1 or self.warm_up < 0 or not 0 <= self.decay <= 1:
+        if min(self.updates, self.snapshot, self.group) < 1 or self.warm_up < 0 or not 0 <= self.decay <= 1:
             raise ValueError(
-                f"got {self.updates} updates, a snapshot every {self.snapshot}, a warm-up of {self.warm_up} and a "
-                f"decay over {self.decay} of them; expected positive counts and a share."
+                f"got {self.updates} updates, a snapshot every {self.snapshot}, groups of {self.group}, a warm-up "
+                f"of {self.warm_up} and a decay over {self.decay} of them; expected positive counts and a share."
             )
 
     def rate_at(self, update: int) -> float:

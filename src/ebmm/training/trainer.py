@@ -68,7 +68,7 @@ class Trainer:
         for stage in settings.stages:
             check_divides(mesh, stage.episodes)
         if isinstance(model, EBMM):
-            loop = Loop(model.loop.unroll, remat=settings.remat, cotangent_limit=settings.cotangent_limit)
+            loop = Loop(model.loop.unroll, keep=settings.keep, cotangent_limit=settings.cotangent_limit)
             model = replace(model, loop=loop)
         learner, progress = everywhere(Learner.of(model, settings), mesh), Progress()
         snapshots = [Snapshot(learner, progress)]

@@ -1,5 +1,7 @@
 """The compiled part of training: many updates in one call, with sampling and damage inside."""
 
+import math
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -10,6 +12,7 @@ import optax
 from jax.sharding import Mesh
 from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, PyTree
 
+from ..core.model import EBMM
 from ..data.episodes import Episodes
 from ..evaluation.metrics import METRICS
 from ..gradients import mean_of_clipped, norms
@@ -48,7 +51,7 @@ class Report(NamedTuple):
     loss: Float[Array, " updates"]
     error: Float[Array, " updates"]
     norm: Float[Array, " updates"]
-    """The median norm of the episodes' gradients."""
+    """The median norm of the episodes' gradients, or of their groups'."""
     dropped: Float[Array, " updates"]
     """How many episodes had a gradient that is not finite."""
 
@@ -99,14 +102,17 @@ def one_update(
     parameters, rest = eqx.partition(learner.model, eqx.is_inexact_array)
 
     def of_episodes(parameters: PyTree, sample: Episodes, keys: Key[Array, " episodes"]) -> tuple[Any, ...]:
-        def objective(parameters: PyTree, key: PRNGKeyArray) -> tuple[Array, Array]:
-            return episode_objective(eqx.combine(parameters, rest), sample, metric, key)
+        def of_group(parameters: PyTree, keys: Key[Array, " group"]) -> tuple[Array, tuple[Array, Array]]:
+            model = spread(eqx.combine(parameters, rest))
+            losses, errors = jax.vmap(lambda key: episode_objective(model, sample, metric, key))(keys)
+            return jnp.mean(losses), (losses, errors)
 
-        value_and_gradient = jax.vmap(jax.value_and_grad(objective, has_aux=True), in_axes=(None, 0))
-        (losses, errors), gradients = value_and_gradient(parameters, keys)
+        size = math.gcd(settings.group, len(keys))
+        value_and_gradient = jax.vmap(jax.value_and_grad(of_group, has_aux=True), in_axes=(None, 0))
+        (_, (losses, errors)), gradients = value_and_gradient(parameters, keys.reshape(-1, size))
         across = None if mesh is None else EPISODES
         mean = mean_of_clipped(gradients, times_median=settings.episode_clip, across=across)
-        return losses, errors, norms(gradients), mean
+        return losses.ravel(), errors.ravel(), jnp.repeat(norms(gradients), size), mean
 
     losses, errors, lengths, gradient = split_over(mesh, of_episodes)(parameters, sample, keys)
     finite = jnp.isfinite(lengths)
@@ -124,6 +130,13 @@ def one_update(
         dropped=jnp.sum(~finite).astype(jnp.float32),
     )
     return eqx.combine(kept, updated), report
+
+
+def spread(model: AbstractMemoryModel) -> AbstractMemoryModel:
+    """The same model in the form that its energy is trained fastest in, if it has one."""
+    if isinstance(model, EBMM) and hasattr(model.energy, "spread"):
+        return replace(model, energy=model.energy.spread())
+    return model
 
 
 def episode_objective(
