@@ -14,7 +14,6 @@ from ebmm import reconstruction_loss
 from ebmm.gradients import limit_cotangent
 from ebmm.loops import Loop
 
-
 LOOPS = [
     Loop(keep="products"),
     Loop(keep="nothing"),

@@ -333,7 +333,7 @@ def test_writing_that_diverges_is_refused(memory):
 
 def test_what_is_no_model_is_refused():
     """Without the type checks of the tests, as users run it."""
-    with pytest.raises(ValueError, match="got model NoneType .*; expected an EBMM"):
+    with pytest.raises(ValueError, match="got model NoneType .*; expected a memory model"):
         inspect.unwrap(Memory.__init__)(Memory.__new__(Memory), None)
 
 

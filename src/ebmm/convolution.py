@@ -13,11 +13,12 @@ and multiplies once.
 """
 
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.core import ShapedArray
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 from jaxtyping import Array, Float
@@ -106,10 +107,14 @@ def _primitive(name: str, compute: Callable[..., Array], *, many_images: bool) -
     def implementation(*arguments: Array, paired: int, **settings: Any) -> Array:
         return _repeated(partial(compute, **settings), paired)(*arguments)
 
+    @cache
+    def compiled(settings: tuple[tuple[str, Any], ...]) -> Callable[..., Array]:
+        return jax.jit(partial(implementation, **dict(settings)))
+
     def shape_of(*arguments: Any, **settings: Any) -> Any:
         structs = [jax.ShapeDtypeStruct(argument.shape, argument.dtype) for argument in arguments]
         found = jax.eval_shape(partial(implementation, **settings), *structs)
-        return jax.core.ShapedArray(found.shape, found.dtype)
+        return ShapedArray(found.shape, found.dtype)
 
     def batch(arguments: Any, axes: Any, *, paired: int, **settings: Any) -> tuple[Array, int]:
         first, second = arguments
@@ -123,7 +128,7 @@ def _primitive(name: str, compute: Callable[..., Array], *, many_images: bool) -
         return primitive.bind(*moved, paired=paired + 1, **settings), 0
 
     primitive.def_abstract_eval(shape_of)
-    primitive.def_impl(lambda *arguments, **settings: jax.jit(partial(implementation, **settings))(*arguments))
+    primitive.def_impl(lambda *arguments, **settings: compiled(tuple(settings.items()))(*arguments))
     mlir.register_lowering(primitive, mlir.lower_fun(implementation, multiple_results=False))
     batching.primitive_batchers[primitive] = batch
     return primitive

@@ -6,38 +6,81 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 
-WRONG = np.array([0.84, 0.37, 0.0])  # vermilion, told apart from greys by everyone
+PAPER, INK = np.array([1.0, 1.0, 1.0]), np.array([0.13, 0.13, 0.13])
+TOO_MUCH = np.array([0.84, 0.37, 0.0])  # vermilion and blue: told apart from each other and from greys by everyone
+TOO_LITTLE = np.array([0.0, 0.45, 0.70])
 
 
-def reading_figure(
-    stored: NDArray, damaged: NDArray, trajectory: NDArray, energies: NDArray, of_stored: NDArray
-) -> Figure:
-    """One row a pattern: the damaged query, each read step and the original, with the energy below each.
+def recall_figure(columns: NDArray, wrong: list[float], energies: NDArray | None) -> Figure:
+    """Patterns from damaged to recalled to stored, and below them how the energy falls on the way.
 
-    Patterns are ±1 images [n, height, width]; `trajectory` is [steps, n, height, width], `energies`
-    [steps + 1, n]. Bits on the wrong side of zero are vermilion.
+    `columns` [steps + 2, shown, height, width] has values in [0, 1]: the damaged patterns, each read step and the
+    stored ones; `wrong` is the mean number of wrong values in each, and `energies` [steps + 2, n] those of all
+    patterns. Half of the patterns are drawn on the left and half on the right.
     """
-    columns = [damaged, *trajectory, stored]
-    values = [*energies, of_stored]
-    titles = ["damaged", *(f"read {k}" for k in range(1, len(trajectory) + 1)), "stored"]
-    rows, height, width = stored.shape
-    figure = Figure(figsize=(1.35 * len(columns), 0.62 + (1.35 * height / width + 0.2) * rows), layout="constrained")
-    axes = figure.subplots(rows, len(columns), squeeze=False)
-    for column, (patterns, energy, title) in enumerate(zip(columns, values, titles, strict=True)):
-        wrong = np.sign(patterns) != stored
-        axes[0, column].set_title(f"{title}\n{wrong.sum(axis=(1, 2)).mean():.2f} wrong", fontsize=9)
-        for row in range(rows):
-            grey = np.repeat((np.clip(patterns[row], -1, 1)[..., None] + 1) / 2, 3, axis=-1)
-            picture = np.where(wrong[row][..., None], 0.8 * WRONG + 0.2 * grey, grey)
-            axis = axes[row, column]
-            axis.imshow(picture, interpolation="nearest")
-            axis.set_xticks([])
-            axis.set_yticks([])
-            axis.set_xlabel(f"{energy[row]:.2f}", fontsize=7, labelpad=2)
-    figure.supxlabel("energy below each pattern; bits on the wrong side in vermilion", fontsize=8)
+    steps, shown, height, width = columns.shape
+    rows = -(-shown // 2)
+    tile = 0.76 if steps <= 7 else 5.3 / steps  # inches
+    drawings, panel = rows * tile * height / width, 0.0 if energies is None else 1.15
+    top, bottom, between, side, middle = 0.42, 0.1, 0.26, 0.47, 0.55
+    tall = top + drawings + (between + panel if energies is not None else 0) + bottom
+    wide = 2 * steps * tile + side + middle + 0.05
+    figure = Figure(figsize=(wide, tall))
+    for half, part in enumerate((slice(0, rows), slice(rows, shown))):
+        if not len(columns[0, part]):
+            continue
+        left, across = (side + half * (steps * tile + middle)) / wide, steps * tile / wide
+        here = figure.add_axes((left, 1 - (top + drawings) / tall, across, drawings / tall))
+        _mosaic(here, columns[:, part], rows)
+        for column in range(steps):
+            title = _column_title(column, steps, wrong)
+            here.text(column + 0.5, -0.05, title, fontsize=8, ha="center", va="bottom", linespacing=1.15)
+        if energies is not None:
+            _energy_panel(figure.add_axes((left, bottom / tall, across, panel / tall)), energies, part, steps)
     return figure
+
+
+def _mosaic(axis: Axes, columns: NDArray, rows: int) -> None:
+    """One unit of the axes a pattern, with a little paper around each."""
+    for column, patterns in enumerate(columns):
+        for row, pattern in enumerate(patterns):
+            extent = (column + 0.04, column + 0.96, row + 0.96, row + 0.04)
+            axis.imshow(_drawn(pattern, columns[-1, row]), extent=extent, interpolation="nearest", aspect="auto")
+            edges = (extent[0], extent[3]), 0.92, 0.92
+            axis.add_patch(Rectangle(*edges, fill=False, edgecolor="#B0B0B0", lw=0.6))
+    axis.set(xlim=(0, len(columns)), ylim=(rows, 0))
+    axis.set_axis_off()
+
+
+def _column_title(column: int, steps: int, wrong: list[float]) -> str:
+    name = {0: "damaged", steps - 1: "stored"}.get(column, f"read {column}")
+    return f"{name}\n{wrong[column]:.0f} wrong" if column < steps - 1 else name
+
+
+def _drawn(pattern: NDArray, stored: NDArray) -> NDArray:
+    """Ink on paper; what should be paper in vermilion, what should be ink in blue."""
+    ink = np.clip(pattern, 0, 1)[..., None]
+    is_ink, should_be = (pattern > 0.5)[..., None], (stored > 0.5)[..., None]
+    drawn = PAPER + ink * (INK - PAPER)
+    drawn = np.where(is_ink & ~should_be, TOO_MUCH, drawn)
+    return np.where(~is_ink & should_be, TOO_LITTLE, drawn)
+
+
+def _energy_panel(axis: Axes, energies: NDArray, part: slice, steps: int) -> None:
+    """The energies of these patterns, one line each, over those of all, below the columns that they belong to."""
+    places = np.arange(steps)
+    low, high = np.percentile(energies, [5, 95], axis=1)
+    axis.fill_between(places, low, high, color="#DDDDDD", lw=0)
+    axis.plot(places, energies[:, part], "o-", color="#444444", lw=1, ms=2.5)
+    margin = 0.05 * float(np.ptp(energies)) or 1.0
+    axis.set(xlim=(-0.5, steps - 0.5), ylim=(energies.min() - margin, energies.max() + margin))
+    axis.set_xticks([])
+    axis.set_title("energy of each pattern above (grey: of 90 % of all)", fontsize=8, pad=4)
+    axis.tick_params(labelsize=7, length=2)
+    axis.spines[["top", "right", "bottom"]].set_visible(False)
 
 
 def damage_figure(rows: dict[str, NDArray]) -> Figure:
@@ -134,4 +177,31 @@ def training_figure(runs: dict[str, list[dict[str, Any]]]) -> Figure:
     axis.set(xlabel="update", ylabel="wrong values of a pattern", yscale="log")
     axis.spines[["top", "right"]].set_visible(False)
     axis.legend(frameon=False, fontsize=8)
+    return figure
+
+
+MARKERS = "osD^vPX"
+
+
+def table_figure(
+    title: str, panels: dict[str, dict[str, dict[str, dict[int, float | int]]]], *, chance: float
+) -> Figure:
+    """Errors against the number of patterns: a panel for each kind of system, in it for each system `ours` and
+    `published` by number of patterns. The axis is linear below 0.1 and logarithmic above.
+    """
+    figure = Figure(figsize=(5.4 * len(panels), 4.8), layout="constrained")
+    for axis, (kind, systems) in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True):
+        for (name, values), colour, marker in zip(systems.items(), cycle((*COLOURS, "black")), cycle(MARKERS)):
+            ours, published = values["ours"], values["published"]
+            axis.plot(list(ours), list(ours.values()), f"{marker}-", color=colour, ms=5, lw=1.4, label=name)
+            axis.plot(list(published), list(published.values()), f"{marker}:", color=colour, mfc="white", ms=5, lw=0.9)
+        axis.axhline(chance, color=GREY, ls="--", lw=1, label="chance, known bits clamped")
+        axis.set_yscale("symlog", linthresh=0.1)
+        counts = sorted({count for values in systems.values() for each in values.values() for count in each})
+        axis.set_xticks(counts)
+        axis.set_yticks([0, 0.1, 1, 10, 100], ["0", "0.1", "1", "10", "100"])
+        axis.set(xlabel="patterns stored", ylabel=title.lower(), ylim=(-0.02, 130))
+        axis.set_title(f"{kind} (open marks, dotted: the paper)", fontsize=10)
+        axis.spines[["top", "right"]].set_visible(False)
+        axis.legend(frameon=False, fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=2)
     return figure

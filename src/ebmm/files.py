@@ -99,6 +99,16 @@ def load_tensors(path: Path, *, format: str) -> tuple[Tensors, dict[str, str]]:
     return tensors, about
 
 
+def safetensors_format(path: Path) -> str | None:
+    """What a safetensors file says that it is."""
+    must_exist(path, "a safetensors file")
+    try:
+        with safe_open(path, framework="numpy") as file:
+            return (file.metadata() or {}).get("format")
+    except (SafetensorError, OSError, TypeError) as error:
+        raise ValueError(f"{path} is truncated or no safetensors file ({error}).") from None
+
+
 def check_version(path: Path, version: Any) -> None:
     if not str(version).isdecimal() or int(version) > VERSION:
         raise ValueError(f"{path} has version {version}; this ebmm reads up to {VERSION}. Upgrade ebmm to read it.")

@@ -1,5 +1,7 @@
 """The object a user holds: a memory model and what has been written to it."""
 
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -7,14 +9,16 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, PyTree
 
+from .bundled import bundled_models, model_folder
 from .checks import as_mask, as_patterns
 from .core.energy import Energy, Where
 from .core.model import EBMM, own_layers
 from .files import fill, load_tensors, named_arrays, save_tensors
-from .interface import Readout
-from .pretrained import load_model, model_hash, save_model
+from .interface import AbstractMemoryModel, Readout
+from .pretrained import load_model, model_hash, save_model, trained_of
 
 FORMAT = "ebmm-memory"
 
@@ -32,42 +36,52 @@ class Memory:
     training, so what was written before is in the earlier memory alone.
     """
 
-    model: EBMM
+    model: AbstractMemoryModel
     name: str = ""
     state: PyTree = None
     patterns_stored: int = 0
     source: str | None = None
     """Where the model came from, so that a saved memory can find it again."""
+    trained: Mapping[str, Any] | None = None
+    """What is known of the model's training, such as `patterns`, the number that it learned to store at once."""
+    stored_energies: tuple[float, ...] | None = None
+    """The energies of the stored patterns, where someone noted them: what a pattern is judged by that may be stored."""
 
     def __post_init__(self):
-        if not isinstance(self.model, EBMM) or not isinstance(self.name, str):
+        if not isinstance(self.model, AbstractMemoryModel) or not isinstance(self.name, str):
             given = f"{type(self.model).__name__} and name {self.name!r}"
-            raise ValueError(f"Memory: got model {given}; expected an EBMM, as `new_model` makes, and text.")
+            raise ValueError(f"Memory: got model {given}; expected a memory model, as `new_model` makes, and text.")
         if not self.name:
-            object.__setattr__(self, "name", type(self.model.energy).__name__)
+            kind = self.model.energy if isinstance(self.model, EBMM) else self.model
+            object.__setattr__(self, "name", type(kind).__name__)
         if self.state is None:
             object.__setattr__(self, "state", self.model.initial_state)
 
     @classmethod
     def from_pretrained(cls, path: str | Path, *, energy: Energy | None = None, where: Where = own_layers) -> "Memory":
-        """An empty memory with the model in a folder; for one made from your own energy, pass that too."""
-        model, name = load_model(Path(path), energy=energy, where=where)
-        return cls(model, name, source=str(Path(path).resolve()))
+        """An empty memory with a bundled model, by its name, or with the model in a folder.
+
+        For one made from your own energy, pass that too.
+        """
+        return cls._from_folder(*model_folder(path), energy=energy, where=where)
+
+    @classmethod
+    def _from_folder(
+        cls, folder: Path, source: str, *, energy: Energy | None = None, where: Where = own_layers
+    ) -> "Memory":
+        model, name = load_model(folder, energy=energy, where=where)
+        return cls(model, name, source=source, trained=trained_of(folder))
 
     def save_pretrained(self, path: str | Path) -> None:
         """Save the meta-learned model, without what is stored in it, as a folder for `from_pretrained`."""
-        save_model(self.model, Path(path), name=self.name)
+        save_model(self.model, Path(path), name=self.name, trained=self.trained)
 
     def write(self, patterns: Any) -> "Memory":
         """A new memory that holds these patterns: a batch, or a single one."""
         batch, _ = self._as_patterns(patterns, "patterns")
         state = _write(self.model, batch)
-        if not all(jnp.isfinite(array).all() for array in jax.tree.leaves(state)):
-            raise ValueError(
-                "Writing these patterns gave weights that are not finite: the write rates are too large for them. "
-                "Meta-learn the model on patterns like these."
-            )
-        return replace(self, state=state, patterns_stored=len(batch))
+        check_finite(state)
+        return replace(self, state=state, patterns_stored=len(batch), stored_energies=None)
 
     def read(self, queries: Any, *, known: Any = None) -> Readout:
         """What this memory recalls for a damaged pattern, or for each of a batch.
@@ -78,12 +92,16 @@ class Memory:
         batch, single = self._as_patterns(queries, "queries")
         mask = None if known is None else jnp.asarray(as_mask(known, batch.shape, self.model.pattern_shape))
         out = _read(self.model, self.state, batch, mask)
-        return Readout(out.patterns[0], out.trajectory[:, 0], out.energies[:, 0]) if single else out
+        if not single:
+            return out
+        return Readout(out.patterns[0], out.trajectory[:, 0], None if out.energies is None else out.energies[:, 0])
 
     def energy(self, patterns: Any) -> Float[Array, "..."]:
         """The energy of each pattern, low where it is stored; for a single pattern, one number."""
         batch, single = self._as_patterns(patterns, "patterns")
         energies = _energies(self.model, self.state, batch)
+        if energies is None:
+            raise ValueError(f"{self.name}: a {type(self.model).__name__} defines no energy; read from it instead.")
         return energies[0] if single else energies
 
     @property
@@ -96,10 +114,12 @@ class Memory:
         about = {"model": self.name, "model_hash": model_hash(self.model), "patterns": str(self.patterns_stored)}
         if self.source is not None:
             about["source"] = self.source
+        if self.stored_energies is not None:
+            about["energies"] = json.dumps([float(f"{energy:.6g}") for energy in self.stored_energies])
         save_tensors(Path(path), named_arrays(self.state), format=FORMAT, **about)
 
     @classmethod
-    def load(cls, path: str | Path, model: "Memory | EBMM | str | Path | None" = None) -> "Memory":
+    def load(cls, path: str | Path, model: "Memory | AbstractMemoryModel | str | Path | None" = None) -> "Memory":
         """A saved memory with its model: the one given, or the one it was written with, if still in its place."""
         path = Path(path)
         tensors, about = load_tensors(path, format=FORMAT)
@@ -118,7 +138,8 @@ class Memory:
         stored = about.get("patterns", "")
         if not stored.isdecimal():
             raise ValueError(f"{path} says that it holds '{stored}' patterns; expected a number.")
-        return replace(memory, state=state, patterns_stored=int(stored))
+        energies = energies_in(about, path)
+        return replace(memory, state=state, patterns_stored=int(stored), stored_energies=energies)
 
     @classmethod
     def _from_source(cls, path: Path, about: dict[str, str]) -> "Memory":
@@ -126,14 +147,16 @@ class Memory:
         if "source" not in about:
             raise ValueError(missing)
         try:
-            return cls.from_pretrained(about["source"])
+            source = about["source"]
+            return cls._from_folder(bundled_models().get(source, Path(source)), source)
         except FileNotFoundError:
             raise FileNotFoundError(f"{missing} It was once in {about['source']}.") from None
         except ValueError as error:
             raise ValueError(f"{missing} ({error})") from None
 
     def _as_patterns(self, given: Any, what: str) -> tuple[Array, bool]:
-        dtype = jax.tree.leaves(self.state)[0].dtype
+        arrays = jax.tree.leaves(eqx.filter((self.state, self.model), eqx.is_inexact_array))
+        dtype = arrays[0].dtype if arrays else jnp.zeros(()).dtype
         batch, single = as_patterns(given, self.model.pattern_shape, self.model.domain, dtype, what=what)
         return jnp.asarray(batch), single
 
@@ -145,3 +168,22 @@ class Memory:
             f"Memory(model='{self.name}', stored={stored}, pattern_shape={self.model.pattern_shape}, {values}, "
             f"memory_size={self.memory_size:,} floats)"
         )
+
+
+def check_finite(state: PyTree) -> None:
+    """Refuse what a write gave if it holds anything that is not finite."""
+    if not all(np.isfinite(array).all() for array in jax.tree.leaves(eqx.filter(state, eqx.is_inexact_array))):
+        raise ValueError(
+            "Writing these patterns gave weights that are not finite: the write rates are too large for them. "
+            "Meta-learn the model on patterns like these."
+        )
+
+
+def energies_in(about: Mapping[str, str], path: Path) -> tuple[float, ...] | None:
+    """The energies that a memory file notes of its patterns, if it does."""
+    if "energies" not in about:
+        return None
+    try:
+        return tuple(float(energy) for energy in json.loads(about["energies"]))
+    except (ValueError, TypeError):
+        raise ValueError(f"{path} is damaged: its energies are {about['energies'][:40]!r}; expected numbers.") from None

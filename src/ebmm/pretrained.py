@@ -2,7 +2,7 @@
 
 import inspect
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +11,13 @@ import jax
 import numpy as np
 
 from . import energies
+from .baselines import SYSTEMS
 from .core.energy import Energy, Where, named_layers
 from .core.model import EBMM, own_layers
 from .core.rates import TERMS, ReadRates, WriteRates
 from .files import (
     VERSION,
+    Tensors,
     check_version,
     digest,
     fill,
@@ -25,6 +27,7 @@ from .files import (
     tensors_as_bytes,
     write_whole,
 )
+from .interface import AbstractMemoryModel
 
 FORMAT = "ebmm-model"
 NETWORKS = {
@@ -33,20 +36,36 @@ NETWORKS = {
 }
 
 
-def describe(model: EBMM) -> dict[str, Any]:
-    """What a model is, apart from its arrays; a network of the paper's in such a way that it can be built again.
+def describe(model: AbstractMemoryModel) -> dict[str, Any]:
+    """What a model is, apart from its arrays, in such a way that it can be built again."""
+    if isinstance(model, EBMM):
+        return _describe_energy(model)
+    if SYSTEMS.get(type(model).__name__) is not type(model):
+        raise ValueError(
+            f"{type(model).__name__} is not among the known systems; add it: "
+            f"ebmm.baselines.SYSTEMS['{type(model).__name__}'] = {type(model).__name__}."
+        )
+    shape_and_domain = {"pattern_shape": model.pattern_shape, "domain": model.domain}
+    return {"system": type(model).__name__, "settings": _settings(model), **shape_and_domain}
 
-    Of an energy of your own it tells the class, the layers that are written, and its fields that are neither
+
+def _settings(module: Any) -> dict[str, Any]:
+    """The arguments that a module was made with, which it keeps as fields of the same names."""
+    names = inspect.signature(type(module).__init__).parameters
+    return {name: getattr(module, name) for name in names if name not in ("self", "key")}
+
+
+def _describe_energy(model: EBMM) -> dict[str, Any]:
+    """Of an energy of your own it tells the class, the layers that are written, and its fields that are neither
     arrays nor static: numbers by value, functions by name.
     """
     energy = model.energy
     network = type(energy).__name__
     known = NETWORKS.get(network) is type(energy)
-    names = [name for name in inspect.signature(type(energy).__init__).parameters if name not in ("self", "key")]
     others = [leaf for leaf in jax.tree.leaves(energy) if not eqx.is_array(leaf)]
     return {
         "network": network if known else None,
-        "settings": {name: getattr(energy, name) for name in names} if known else None,
+        "settings": _settings(energy) if known else None,
         "energy": type(energy).__qualname__,
         "others": [leaf if isinstance(leaf, int | float | str) else _name(leaf) for leaf in others],
         "writable": writable_names(energy, model.where),
@@ -68,13 +87,21 @@ def _name(leaf: Any) -> str:
     return getattr(leaf, "__qualname__", type(leaf).__qualname__)
 
 
-def model_hash(model: EBMM) -> str:
+def model_hash(model: AbstractMemoryModel) -> str:
     """Tells models apart: the same for the same description and arrays, on any machine."""
     return digest(named_arrays(model), describe(model))
 
 
-def save_model(model: EBMM, folder: Path, *, name: str) -> None:
+def save_model(
+    model: AbstractMemoryModel, folder: Path, *, name: str, trained: Mapping[str, Any] | None = None
+) -> None:
+    """`trained` is what is known of its training: `patterns`, the number in an episode, and whatever else is of use.
+
+    It is told, and is no part of the model's hash.
+    """
     config = {"format": FORMAT, "version": VERSION, "name": name, "hash": model_hash(model), **describe(model)}
+    if trained is not None:
+        config["trained"] = dict(trained)
     if not folder.parent.is_dir():
         raise FileNotFoundError(
             f"The folder {folder.parent} does not exist, so {folder.name} was not saved; create it first."
@@ -96,7 +123,9 @@ def save_model(model: EBMM, folder: Path, *, name: str) -> None:
         raise
 
 
-def load_model(folder: Path, *, energy: Energy | None = None, where: Where = own_layers) -> tuple[EBMM, str]:
+def load_model(
+    folder: Path, *, energy: Energy | None = None, where: Where = own_layers
+) -> tuple[AbstractMemoryModel, str]:
     """The model in a folder, and its name.
 
     For an energy of your own, give one of the same shapes; its values are replaced.
@@ -104,6 +133,25 @@ def load_model(folder: Path, *, energy: Energy | None = None, where: Where = own
     config = _load_config(folder)
     path = folder / "model.safetensors"
     tensors, _ = load_tensors(path, format=FORMAT)
+    if "system" in config:
+        model = fill(_system(config, folder), tensors, path)
+    else:
+        model = _load_energy(config, folder, tensors, energy, where)
+    if model_hash(model) != config["hash"]:
+        raise ValueError(
+            f"{path}, config.json and the energy belong to different models; expected those that were saved together."
+        )
+    return model, config["name"]
+
+
+def trained_of(folder: Path) -> dict[str, Any] | None:
+    """What the model in a folder says of its training, if anything."""
+    return _load_config(folder).get("trained")
+
+
+def _load_energy(
+    config: dict[str, Any], folder: Path, tensors: Tensors, energy: Energy | None, where: Where
+) -> AbstractMemoryModel:
     energy = _network(config, folder) if energy is None else energy
     shapes = jax.eval_shape(
         lambda: {
@@ -113,27 +161,24 @@ def load_model(folder: Path, *, energy: Energy | None = None, where: Where = own
             "read_rates": ReadRates.starting_at(rate=1.0, momentum=1.0, decay=0.5, steps=config["read_steps"]),
         }
     )
-    arrays = fill({"energy": energy, **shapes}, tensors, path)
+    arrays = fill({"energy": energy, **shapes}, tensors, folder / "model.safetensors")
     written = writable_names(arrays["energy"], where)
     if written != config["writable"]:
         raise ValueError(f"{folder} was saved to write {config['writable']}; this `where` names {written}.")
-    model = EBMM(**arrays, pattern_shape=tuple(config["pattern_shape"]), where=where, domain=config["domain"])
-    if model_hash(model) != config["hash"]:
-        raise ValueError(
-            f"{path}, config.json and the energy belong to different models; expected those that were saved together."
-        )
-    return model, config["name"]
+    return EBMM(**arrays, pattern_shape=tuple(config["pattern_shape"]), where=where, domain=config["domain"])
 
 
 # What each entry of config.json must be.
 FIELDS: dict[str, Callable[[Any], bool]] = {
     "name": lambda v: isinstance(v, str),
     "hash": lambda v: isinstance(v, str),
-    "network": lambda v: v is None or isinstance(v, str),
     "settings": lambda v: v is None or isinstance(v, dict),
-    "writable": lambda v: isinstance(v, list),
     "pattern_shape": lambda v: isinstance(v, list) and all(isinstance(length, int) and length > 0 for length in v),
     "domain": lambda v: v is None or isinstance(v, list),
+}
+FIELDS_OF_ENERGIES: dict[str, Callable[[Any], bool]] = {
+    "network": lambda v: v is None or isinstance(v, str),
+    "writable": lambda v: isinstance(v, list),
     "write_steps": lambda v: isinstance(v, int) and 0 < v < 10_000,
     "read_steps": lambda v: isinstance(v, int) and 0 < v < 10_000,
 }
@@ -152,10 +197,26 @@ def _load_config(folder: Path) -> dict[str, Any]:
     if not isinstance(config, dict) or config.get("format") != FORMAT:
         raise ValueError(f"{path} does not describe a model; expected a JSON object of format {FORMAT}.")
     check_version(path, config.get("version"))
-    for field, holds in FIELDS.items():
+    fields = FIELDS if "system" in config else FIELDS | FIELDS_OF_ENERGIES
+    for field, holds in fields.items():
         if field not in config or not holds(config[field]):
             raise ValueError(f"{path} is damaged: {field} is {config.get(field, 'missing')!r}.")
+    if not is_training(config.get("trained")):
+        raise ValueError(f"{path} is damaged: trained is {config['trained']!r}.")
     return config
+
+
+def is_training(given: Any) -> bool:
+    """Whether this can be what is known of a model's training: nothing, or an object whose numbers are numbers."""
+    if given is None:
+        return True
+    if not isinstance(given, dict) or not isinstance(given.get("patterns", 1), int):
+        return False
+    error, by_patterns = given.get("error", {}), given.get("error_by_patterns", {})
+    if not isinstance(error, dict) or not isinstance(by_patterns, dict):
+        return False
+    numbers = [error.get(name, 0.0) for name in ("mean", "low", "high")] + list(by_patterns.values())
+    return all(name.isdecimal() for name in by_patterns) and all(isinstance(n, int | float) for n in numbers)
 
 
 def _network(config: dict[str, Any], folder: Path) -> Energy:
@@ -166,12 +227,28 @@ def _network(config: dict[str, Any], folder: Path) -> Energy:
             f"{folder} holds a model made from an energy of your own; pass it: "
             "from_pretrained(folder, energy=..., where=...)."
         )
+    return _built(network, config, folder)
+
+
+def _system(config: dict[str, Any], folder: Path) -> Any:
+    """One of the other systems with shapes in place of arrays."""
+    system = SYSTEMS.get(config["system"])
+    if system is None:
+        raise ValueError(
+            f"{folder} holds a {config['system']}, which is none of {', '.join(SYSTEMS)}; add the class: "
+            f"ebmm.baselines.SYSTEMS['{config['system']}'] = ..."
+        )
+    return _built(system, config, folder)
+
+
+def _built(kind: Any, config: dict[str, Any], folder: Path) -> Any:
+    """A module of this kind with the settings that were saved, and shapes in place of arrays."""
     try:
         settings: dict[str, Any] = {
             name: tuple(v) if isinstance(v, list) else v for name, v in config["settings"].items()
         }
-        return eqx.filter_eval_shape(lambda key: network(**settings, key=key), jax.random.key(0))
+        if "key" not in inspect.signature(kind.__init__).parameters:
+            return kind(**settings)
+        return eqx.filter_eval_shape(lambda key: kind(**settings, key=key), jax.random.key(0))
     except (AttributeError, KeyError, TypeError, ValueError, AssertionError) as error:
-        raise ValueError(
-            f"{folder / 'config.json'}: {config['network']} cannot be built as described: {error}."
-        ) from None
+        raise ValueError(f"{folder / 'config.json'}: {kind.__name__} cannot be built as described: {error}.") from None

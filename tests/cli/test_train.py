@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -22,6 +23,8 @@ def test_list_shows_every_experiment(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     main(["list"])
     printed = capsys.readouterr().out
+    for before, numbers, after in re.findall(r"([\w-]+)\{([\d,]+)\}([\w-]*)", printed):  # as a shell writes families
+        printed += " ".join(f"{before}{number}{after}" for number in numbers.split(","))
     for name, experiment in EXPERIMENTS.items():
         assert name in printed
         assert experiment.expected in printed
@@ -57,9 +60,9 @@ def test_it_stops_in_time_and_says_how_to_go_on(tmp_path, capsys):
     assert "Done: 400 updates" in " ".join(capsys.readouterr().out.split())
 
 
-def started(out, *options):
+def started(out, *options, name="debug"):
     cached = {"JAX_COMPILATION_CACHE_DIR": str(CACHE), "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.2"}
-    command = [sys.executable, "-m", "ebmm", "train", "debug", "--out", str(out), *options]
+    command = [sys.executable, "-m", "ebmm", "train", name, "--out", str(out), *options]
     return subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=os.environ | cached
     )
@@ -88,12 +91,28 @@ def test_kill_nine_leaves_a_run_that_resumes_to_the_same_model(tmp_path):
 
 def test_a_polite_signal_saves_and_says_how_to_go_on(tmp_path):
     out = tmp_path / "run"
-    process = started(out)
+    process = started(out, "--updates", "1000000")
     until_a_checkpoint(process, out)
     process.send_signal(signal.SIGTERM)
     printed, _ = process.communicate()
     assert process.returncode == 0, printed
-    assert "Done" in printed or "--resume" in printed
+    assert "Stopped after update" in printed
+    assert "--seed 0 --updates 1000000 --resume" in " ".join(printed.split())
+
+
+def test_it_starts_from_a_saved_model(tmp_path, capsys):
+    first, second, third = (str(tmp_path / name) for name in ("first", "second", "third"))
+    main(["train", "debug", "--out", first])
+    main(["train", "debug", "--out", second, "--start", f"{first}/model", "--updates", "50", "--tensorboard"])
+    printed = capsys.readouterr().out.split("Done: 400")
+    errors = [float(text.split("held out ")[1].split(",")[0]) for text in printed]
+    assert errors[1] < errors[0]  # after 50 updates: from the trained model, and from a fresh one
+    assert list((tmp_path / "second/tensorboard").iterdir())
+    with pytest.raises(SystemExit, match="Resume it as it was started"):
+        main(["train", "debug", "--out", second, "--updates", "50", "--resume"])
+    with pytest.raises(SystemExit, match="holds another model than binary-small trains"):
+        main(["train", "binary-small", "--out", third, "--start", f"{first}/model"])
+    assert not Path(third).exists()
 
 
 def test_the_curves_of_runs_are_drawn(tmp_path):

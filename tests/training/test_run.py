@@ -2,17 +2,23 @@
 
 import json
 from dataclasses import replace
+from functools import partial
 
+import equinox as eqx
+import jax
 import numpy as np
 import pytest
 
 import ebmm
+from ebmm.baselines import SYSTEMS
 from ebmm.data import DATASETS
 from ebmm.data.dataset import File, Pixels, Source
 from ebmm.data.images import Correlated
+from ebmm.evaluation.protocols import PROTOCOLS
 from ebmm.experiments import EXPERIMENTS, curriculum
 from ebmm.files import load_tensors, save_tensors
-from ebmm.training.run import Run, identity, sources
+from ebmm.pretrained import NETWORKS
+from ebmm.training.run import Run, identity, network_sizes, sources
 
 DEBUG = EXPERIMENTS["debug"]
 
@@ -154,13 +160,15 @@ def test_the_curriculum_keeps_the_patterns_of_an_update():
 
 
 def test_every_experiment_can_be_built():
-    from ebmm.evaluation.protocols import PROTOCOLS
-    from ebmm.pretrained import NETWORKS
-
     for name, experiment in EXPERIMENTS.items():
         assert experiment.name == name
-        assert experiment.network in NETWORKS
         assert experiment.on in PROTOCOLS
+        shape = (experiment.bits,) if experiment.on == "strings" else (32, 32, 1)
+        if experiment.network in SYSTEMS:
+            build = partial(SYSTEMS[experiment.network], shape, **experiment.sizes)
+        else:
+            build = partial(NETWORKS[experiment.network], **network_sizes(experiment))
+        eqx.filter_eval_shape(lambda key, build=build: build(key=key), jax.random.key(0))
 
 
 def test_a_run_killed_before_its_first_checkpoint_starts_again(finished, tmp_path):

@@ -12,7 +12,14 @@ from ebmm.data.episodes import Episode, Episodes
 from ebmm.training.settings import Settings, Stage
 from ebmm.training.update import Learner, run_updates
 
-PLAIN = {"clip": None, "episode_clip": None, "cotangent_limit": None, "step_size_factor": 1.0, "average": 0.75}
+PLAIN = {
+    "clip": None,
+    "episode_clip": None,
+    "cotangent_limit": None,
+    "step_back": None,
+    "step_size_factor": 1.0,
+    "average": 0.75,
+}
 
 
 def settings(**changes):
@@ -94,6 +101,34 @@ def test_the_average_follows_the_weights(rnn, string_episodes):
     same(learner.average, expected, rtol=1e-6)
     same(learner.best, expected, rtol=1e-6)
     assert Learner.of(rnn, settings(average=None)).best is rnn
+
+
+def test_a_step_too_far_is_undone_and_the_next_are_smaller(rnn, string_episodes):
+    chosen = settings(step_back=20.0)
+    start = Learner.of(rnn, chosen)
+    first, _ = run(start, string_episodes, chosen)
+    usual = eqx.tree_at(lambda learner: learner.calm.log_norm, first, replace_fn=lambda log_norm: log_norm - 5)
+    back, report = run(usual, string_episodes, chosen, first=1)  # a gradient that is now 150 times as long as usual
+    assert report.stepped_back[0] == 1
+    same(back.model, start.model, rtol=0)  # the state whose gradient was of its usual length
+    same(back.optimizer, start.optimizer, rtol=0)
+    assert back.calm.scale == 0.5
+    used_to_it = eqx.tree_at(lambda learner: learner.calm.log_norm, back, first.calm.log_norm)
+    onwards, report = run(used_to_it, string_episodes, chosen, first=2)
+    assert report.stepped_back[0] == 0
+    full, half = (jax.tree.leaves(after.model.energy)[0] - jax.tree.leaves(rnn.energy)[0] for after in (first, onwards))
+    assert 0.2 < jnp.linalg.norm(half) / jnp.linalg.norm(full) < 0.8
+    assert 0.5 < onwards.calm.scale < 0.6
+
+
+def test_a_lasting_change_of_the_gradients_length_is_followed(rnn, string_episodes):
+    chosen = settings(step_back=2.0)
+    learner, _ = run(Learner.of(rnn, chosen), string_episodes, chosen)
+    shorter = eqx.tree_at(lambda each: each.calm.log_norm, learner, replace_fn=lambda usual: usual - 3)
+    after, report = run(shorter, string_episodes, chosen, count=600, rate=0.0)
+    assert report.stepped_back[0] == 1
+    assert report.stepped_back[-50:].sum() == 0
+    assert after.calm.log_norm > shorter.calm.log_norm + 2
 
 
 class SometimesBroken(Episodes):

@@ -1,5 +1,6 @@
 """The systems that the paper compares with, and those that a user would pick today, one file each."""
 
+from ..interface import AbstractMemoryModel
 from .autoencoder import AutoEncoder as AutoEncoder
 from .deep_image_prior import DeepImagePrior as DeepImagePrior
 from .exact_store import ExactStore as ExactStore
@@ -12,7 +13,7 @@ from .modern_hopfield import ModernHopfield as ModernHopfield
 from .plasticity import Plasticity as Plasticity
 from .vae import VAE as VAE
 
-SYSTEMS = {
+SYSTEMS: dict[str, type[AbstractMemoryModel]] = {
     system.__name__: system
     for system in (
         AutoEncoder,

@@ -64,7 +64,7 @@ class ExactStore(AbstractMemoryModel):
             raise ValueError(
                 f"got {len(patterns)} patterns; expected 1 to {self.patterns}: for more, make a store with more."
             )
-        if not isinstance(patterns, Tracer) and not np.isin(patterns, self.domain).all():
+        if not isinstance(patterns, Tracer) and not np.isin(patterns, np.array(self.domain)).all():
             raise ValueError(
                 f"got values beside {self.domain}; an exact store holds bits: round the patterns, or use a memory for "
                 "real numbers."

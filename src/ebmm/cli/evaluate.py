@@ -35,7 +35,7 @@ Report = dict[str, Any]
 
 
 def evaluate(
-    model: Annotated[Path | None, tyro.conf.Positional] = None,
+    model: Annotated[str | None, tyro.conf.Positional] = None,
     *,
     on: str = "omniglot-sample",
     batches: int = 1000,
@@ -55,7 +55,7 @@ def evaluate(
     store with the bits that it takes.
 
     Args:
-        model: Folder of a saved model.
+        model: Name of a bundled model, or folder of a saved one.
         on: What to store and how to damage it: strings, omniglot, omniglot-salt, omniglot-uniform, omniglot-correlated,
             omniglot-sample, mnist, cifar10, imagenet64 or tiny-imagenet.
         batches: How many random batches.

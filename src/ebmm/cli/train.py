@@ -1,6 +1,7 @@
 """`ebmm train` and `ebmm list`."""
 
 import difflib
+import re
 import signal
 import time
 from collections.abc import Iterator
@@ -20,15 +21,39 @@ from ..provenance import provenance
 from ..training.parallel import agreed, is_writer, join_cluster
 from ..training.progress import Diverged
 from ..training.run import Run, metrics_of
+from ..training.tracking import Board
+from ..training.trainer import Point
 from .output import check_place, save_figure, told_plainly
 
 
 def list_experiments() -> None:
     """Show every experiment: what is trained, how large it is, and how long it takes."""
-    table = Table("name", "what", "updates", "expected", title="Experiments: ebmm train NAME --out DIR")
-    for experiment in EXPERIMENTS.values():
-        table.add_row(experiment.name, experiment.about, f"{experiment.settings.updates:,}", experiment.expected)
+    table = Table("name", "what", title="Experiments: ebmm train NAME --out DIR")
+    table.columns[0].no_wrap = True
+    for family in families(list(EXPERIMENTS.values())):
+        first, updates = family[0], sorted(experiment.settings.updates for experiment in family)
+        count = f"{updates[0]:,}" if updates[0] == updates[-1] else f"{updates[0]:,} to {updates[-1]:,}"
+        name, about = first.name, first.about
+        if len(family) > 1:
+            numbers = [NUMBER.findall(experiment.name)[0] for experiment in family]
+            name = NUMBER.sub(f"{{{','.join(numbers)}}}", name)
+            about = about.replace(numbers[0], f"{numbers[0]} to {numbers[-1]}", 1)
+        table.add_row(name, f"{about}\n[dim]{count} updates; {first.expected}[/dim]")
     Console().print(table)
+
+
+NUMBER = re.compile(r"\d+")
+
+
+def families(experiments: list[Experiment]) -> list[list[Experiment]]:
+    """Experiments that differ by the one number in their names share a row of the list."""
+    found: dict[tuple[str, str, str], list[Experiment]] = {}
+    for experiment in experiments:
+        numbers = NUMBER.findall(experiment.name)
+        name = NUMBER.sub("N", experiment.name) if len(numbers) == 1 else experiment.name
+        about = experiment.about.replace(numbers[0], "N", 1) if numbers else experiment.about
+        found.setdefault((name, about, experiment.expected), []).append(experiment)
+    return list(found.values())
 
 
 def train(
@@ -39,6 +64,9 @@ def train(
     minutes: float | None = None,
     seed: int = 0,
     times: int = 1,
+    updates: int | None = None,
+    start: Path | None = None,
+    tensorboard: bool = False,
 ) -> None:
     """Train an experiment into a folder: config, metrics, checkpoints and the model.
 
@@ -49,27 +77,38 @@ def train(
         minutes: Stop after so many minutes; it can be resumed.
         seed: Of the network, of the batches and of the damage.
         times: So many times the episodes in every update, for several devices.
+        updates: So many updates in all, if not as many as the experiment has.
+        start: A saved model to start from, in place of a fresh one.
+        tensorboard: Write the metrics for TensorBoard as well.
     """
     with told_plainly():
         if minutes is not None and not minutes >= 0:
             raise ValueError(f"--minutes {minutes}: expected a number of at least 0.")
         join_cluster()
-        run = Run.open(times_as_many(named(name), times), out, seed=seed, resume=resume)
+        experiment = lasting(times_as_many(named(name), times), updates)
+        run = Run.open(experiment, out, seed=seed, resume=resume, start=start)
+        board = Board(out / "tensorboard", from_update=run.trainer.progress.update) if tensorboard else None
     console = Console(quiet=not is_writer())
     deadline = None if minutes is None else time.monotonic() + 60 * minutes
     stopped = False
     try:
         with stop_signals() as signals:
-            for _ in shown(console, run):
+            for point in shown(console, run):
+                if board is not None and is_writer():
+                    board.show(point)
                 stopped = agreed(bool(signals) or (deadline is not None and time.monotonic() > deadline))
                 if stopped:
                     break
         run.save()
     except Diverged as error:
         raise SystemExit(f"ebmm: {error}") from None
+    finally:
+        if board is not None:
+            board.close()
     progress = run.trainer.progress
     if stopped and not run.trainer.is_done:
-        more = "" if times == 1 else f" --times {times}"
+        given = {"times": None if times == 1 else times, "updates": updates, "start": start}
+        more = "".join(f" --{option} {value}" for option, value in given.items() if value is not None)
         command = f"ebmm train {name} --out {out} --seed {seed}{more} --resume"
         console.print(f"Stopped after update {progress.update:,} and saved. Go on with: {command}", soft_wrap=True)
     else:
@@ -124,6 +163,14 @@ def times_as_many(experiment: Experiment, times: int) -> Experiment:
     return replace(experiment, settings=replace(experiment.settings, stages=stages))
 
 
+def lasting(experiment: Experiment, updates: int | None) -> Experiment:
+    if updates is None:
+        return experiment
+    if updates < 1:
+        raise ValueError(f"--updates {updates}: expected at least 1.")
+    return replace(experiment, settings=replace(experiment.settings, updates=updates))
+
+
 def named(name: str) -> Experiment:
     if name in EXPERIMENTS:
         return EXPERIMENTS[name]
@@ -150,7 +197,7 @@ def stop_signals() -> Iterator[list[int]]:
             signal.signal(number, handler)
 
 
-def shown(console: Console, run: Run) -> Iterator[None]:
+def shown(console: Console, run: Run) -> Iterator[Point]:
     """Train behind a progress bar; what happens on the way is printed above it."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     settings = run.experiment.settings
@@ -170,4 +217,4 @@ def shown(console: Console, run: Run) -> Iterator[None]:
                     f"held out {point['held_out']:.2f}, {point['seconds']:.0f} s",
                     highlight=False,
                 )
-            yield
+            yield point

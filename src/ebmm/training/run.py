@@ -9,10 +9,10 @@ from typing import Any
 
 import jax
 import numpy as np
+from jaxtyping import Array, PRNGKeyArray
 
-from ..baselines.hopfield import Hopfield
+from ..baselines import SYSTEMS, Hopfield
 from ..checks import check_seed
-from ..core.model import EBMM
 from ..data import DATASETS
 from ..data.augmentation import Augmented
 from ..data.binary import strings
@@ -25,7 +25,7 @@ from ..experiments import Experiment
 from ..files import as_json, digest, must_exist, write_whole
 from ..initial import new_model
 from ..interface import AbstractMemoryModel
-from ..pretrained import NETWORKS, save_model
+from ..pretrained import NETWORKS, describe, load_model, model_hash, save_model
 from ..provenance import provenance
 from .checkpoint import Checkpoints
 from .parallel import agreed, all_devices, everywhere, here, is_writer
@@ -48,10 +48,13 @@ class Run:
     """Points since the last line of the metrics."""
 
     @classmethod
-    def open(cls, experiment: Experiment, folder: Path, *, seed: int = 0, resume: bool = False) -> "Run":
-        """A new run in an empty folder, or one that goes on."""
+    def open(
+        cls, experiment: Experiment, folder: Path, *, seed: int = 0, resume: bool = False, start: Path | None = None
+    ) -> "Run":
+        """A new run in an empty folder, or one that goes on; `start` is a saved model to start from."""
         check_seed(seed)
-        fingerprint = identity(experiment, seed)
+        given = None if start is None else load_model(start)[0]
+        fingerprint = identity(experiment, seed, given)
         checkpoints = Checkpoints(folder / "checkpoints", fingerprint)
         _check_folder(folder, resume=resume)
         if resume:
@@ -65,14 +68,12 @@ class Run:
         def episodes_of(patterns: int) -> Episodes:
             return everywhere(Episodes(train, damage, patterns, reveal=protocol.reveal), mesh)
 
-        model = new_model(
-            NETWORKS[experiment.network](**network_sizes(experiment), key=network_key),
-            train.draw(experiment.settings.stages[0].patterns, key=batch_key),
-            domain=train.domain,
-            write_steps=experiment.steps,
-            read_steps=experiment.steps,
-            initial=experiment.settings.initial,
-        )
+        first_batch = train.draw(experiment.settings.stages[0].patterns, key=batch_key)
+        model = fresh_model(experiment, train, first_batch, key=network_key)
+        if given is not None:
+            if describe(given) != describe(model):
+                raise ValueError(f"{start} holds another model than {experiment.name} trains; start from one like it.")
+            model = given
         trainer = Trainer.start(
             model,
             episodes_of,
@@ -86,7 +87,8 @@ class Run:
         run = cls(experiment, seed, folder, trainer, Episodes(test, damage, last, reveal=protocol.reveal))
         if not resume and is_writer():
             folder.mkdir(parents=True, exist_ok=True)
-            config = {"experiment": asdict(experiment), "fingerprint": fingerprint, **provenance(seed=seed)}
+            started = {"start": None if given is None else model_hash(given), "fingerprint": fingerprint}
+            config = {"experiment": asdict(experiment), **started, **provenance(seed=seed)}
             write_whole({folder / "config.json": as_json(config)})
         if checkpoints.newest() is None:  # new, or killed before its first checkpoint
             trainer.save()
@@ -143,9 +145,9 @@ class Run:
     def save(self) -> None:
         """Keep the state as it is now, and the model."""
         if is_writer():
-            model = self.model
-            assert isinstance(model, EBMM)
-            save_model(model, self.folder / "model", name=self.experiment.name)
+            load = {"patterns": self.trainer.stage.patterns, "updates": self.trainer.progress.update}
+            trained = {"on": self.experiment.on, **load}
+            save_model(self.model, self.folder / "model", name=self.experiment.name, trained=trained)
             self._keep_window()
         self.trainer.save()
 
@@ -171,7 +173,7 @@ class Run:
             write_whole({path: "".join(f"{line}\n" for line in lines).encode()})
 
 
-def identity(experiment: Experiment, seed: int) -> str:
+def identity(experiment: Experiment, seed: int, start: AbstractMemoryModel | None = None) -> str:
     """A hash of all that the numbers of a run depend on; words about it are not among them."""
     protocol = PROTOCOLS[experiment.on]
     dataset = DATASETS.get(protocol.data)
@@ -183,6 +185,7 @@ def identity(experiment: Experiment, seed: int) -> str:
         "protocol": asdict(protocol),
         "data_version": None if dataset is None else dataset.version,
         "seed": seed,
+        "start": None if start is None else model_hash(start),
     }
     return digest({}, description)
 
@@ -201,11 +204,29 @@ def sources(experiment: Experiment) -> tuple[AbstractPatterns, AbstractPatterns]
     return (Augmented(train) if experiment.settings.augment else train), test
 
 
+def fresh_model(
+    experiment: Experiment, source: AbstractPatterns, batch: Array, *, key: PRNGKeyArray
+) -> AbstractMemoryModel:
+    """What training starts from; the rates of an energy are fitted on a batch."""
+    if experiment.network in SYSTEMS:
+        system: Any = SYSTEMS[experiment.network]
+        return system(source.pattern_shape, domain=source.domain, **experiment.sizes, key=key)
+    return new_model(
+        NETWORKS[experiment.network](**network_sizes(experiment), key=key),
+        batch,
+        domain=source.domain,
+        write_steps=experiment.steps,
+        read_steps=experiment.steps,
+        initial=experiment.settings.initial,
+    )
+
+
 def network_sizes(experiment: Experiment) -> dict[str, Any]:
     return {"bits": experiment.bits, **experiment.sizes} if experiment.network == "GatedRNN" else experiment.sizes
 
 
 MEANS = ("loss", "error", "norm")
+COUNTS = ("dropped", "stepped_back")
 
 
 def averaged(points: list[Point]) -> Point:
@@ -214,7 +235,8 @@ def averaged(points: list[Point]) -> Point:
     for name in MEANS:
         values = [point[name] for point in points if np.isfinite(point[name])]
         means[name] = float(np.mean(values)) if values else float("nan")
-    line = {**points[-1], **means, "dropped": sum(point["dropped"] for point in points)}
+    counts = {name: sum(point[name] for point in points) for name in COUNTS}
+    line = {**points[-1], **means, **counts}
     line.pop("snapshot", None)
     return line
 

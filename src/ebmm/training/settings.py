@@ -38,6 +38,8 @@ class Settings:
     """So many episodes count as one for that: their common gradient is faster than one each."""
     cotangent_limit: float | None = 1000.0
     """Of the memory's cotangent at each write step."""
+    step_back: float | None = 20.0
+    """Undo an update after which the gradient is so many times as long as usual, and go on with smaller steps."""
     warm_up: int = 200
     decay: float = 0.5
     """Over this last share of the updates the learning rate falls to zero."""
@@ -81,6 +83,7 @@ def paper(*, updates: int, stage: Stage, snapshot: int = 500) -> Settings:
         clip=0.05,
         episode_clip=None,
         cotangent_limit=None,
+        step_back=None,
         warm_up=0,
         decay=0.0,
         patience=None,

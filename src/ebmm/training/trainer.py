@@ -135,9 +135,9 @@ class Trainer:
         rates = before.rate_scale * np.array([settings.rate_at(int(index)) for index in indices])
         learner, report = self._run(self.learner, stage, indices, rates)
         values = {name: _mean(value) for name, value in report._asdict().items()}
-        dropped = round(values.pop("dropped") * count)
+        dropped, stepped_back = (round(values.pop(name) * count) for name in ("dropped", "stepped_back"))
         point: Point = {"update": before.update + count, "patterns": stage.patterns, "rate": float(rates[-1])}
-        point |= values | {"dropped": dropped}
+        point |= values | {"dropped": dropped, "stepped_back": stepped_back}
         is_off = before.is_off(count, values["error"], settings)
         if is_off:
             point["event"] = self._roll_back(count)

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from jax.sharding import Mesh
-from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, PyTree
+from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, PyTree
 
 from ..core.model import EBMM
 from ..data.episodes import Episodes
@@ -23,6 +23,17 @@ from .settings import Settings
 STEP_SIZES = ("write_rates", "read_rates")
 
 
+class Calm(eqx.Module):
+    """Where to step back to when the gradient explodes: the last state at which it was of its usual length."""
+
+    state: PyTree
+    """Model, optimizer and average."""
+    log_norm: Float[Array, ""]
+    """The usual length: a running mean of logarithms. NaN before the first update."""
+    scale: Float[Array, ""]
+    """Of the learning rate: halved with every step back, and recovering since."""
+
+
 class Learner(eqx.Module):
     """All arrays that an update changes."""
 
@@ -30,12 +41,17 @@ class Learner(eqx.Module):
     optimizer: PyTree
     average: PyTree
     """Of the model's arrays, or None."""
+    calm: Calm | None
 
     @classmethod
     def of(cls, model: AbstractMemoryModel, settings: Settings) -> "Learner":
         arrays = eqx.filter(model, eqx.is_inexact_array)
         average = None if settings.average is None else arrays
-        return cls(model, transformation(settings).init(arrays), average)
+        learner = cls(model, transformation(settings).init(arrays), average, None)
+        if settings.step_back is None:
+            return learner
+        calm = Calm(_arrays(learner), jnp.array(jnp.nan), jnp.array(1.0))
+        return eqx.tree_at(lambda each: each.calm, learner, calm, is_leaf=lambda leaf: leaf is None)
 
     @property
     def best(self) -> AbstractMemoryModel:
@@ -54,6 +70,8 @@ class Report(NamedTuple):
     """The median norm of the episodes' gradients, or of their groups'."""
     dropped: Float[Array, " updates"]
     """How many episodes had a gradient that is not finite."""
+    stepped_back: Float[Array, " updates"]
+    """1 where the gradient had exploded and the update before was undone."""
 
 
 def transformation(settings: Settings) -> optax.GradientTransformation:
@@ -116,27 +134,61 @@ def one_update(
 
     losses, errors, lengths, gradient = split_over(mesh, of_episodes)(parameters, sample, keys)
     finite = jnp.isfinite(lengths)
+    norm = jnp.nanmedian(jnp.where(finite, lengths, jnp.nan))
+    if learner.calm is not None:
+        rate = rate * learner.calm.scale
     changes, optimizer = transformation(settings).update(gradient, learner.optimizer, parameters)
     changed = jax.tree.map(
         lambda p, c, factor: p - (rate * factor * c).astype(p.dtype), parameters, changes, factors(parameters, settings)
     )
-    updated = Learner(eqx.combine(changed, rest), optimizer, averaged(learner.average, changed, settings))
+    updated = Learner(eqx.combine(changed, rest), optimizer, averaged(learner.average, changed, settings), learner.calm)
     some = jnp.any(finite)  # without a single finite episode nothing changes
     kept = jax.tree.map(lambda new, old: jnp.where(some, new, old), *map(_arrays, (updated, learner)))
+    updated = eqx.combine(kept, updated)
+    exploded = jnp.array(False)
+    if settings.step_back is not None:
+        updated, exploded = stepped_back(learner, updated, norm, settings.step_back)
     report = Report(
         loss=jnp.nanmean(jnp.where(finite, losses, jnp.nan)),
         error=jnp.nanmean(jnp.where(finite, errors, jnp.nan)),
-        norm=jnp.nanmedian(jnp.where(finite, lengths, jnp.nan)),
+        norm=norm,
         dropped=jnp.sum(~finite).astype(jnp.float32),
+        stepped_back=exploded.astype(jnp.float32),
     )
-    return eqx.combine(kept, updated), report
+    return updated, report
+
+
+def stepped_back(
+    before: Learner, updated: Learner, norm: Float[Array, ""], limit: float
+) -> tuple[Learner, Bool[Array, ""]]:
+    """The updated learner; or, where the gradient is `limit` times as long as usual, the last calm one.
+
+    A model whose learned rates are past the edge of stability has long gradients on every batch, and no step that they
+    point to leads back. The state from which it went too far was calm: it is tried again with other batches and smaller
+    steps. The usual length follows slowly even then, so that a lasting change of scale is not taken for an explosion.
+    """
+    calm = before.calm
+    assert calm is not None
+    usual = jnp.where(jnp.isnan(calm.log_norm), jnp.log(norm), calm.log_norm)
+    excess = jnp.log(norm) - usual
+    exploded = ~(excess < jnp.log(limit)) & ~jnp.isnan(calm.log_norm)
+    log_norm = usual + 0.01 * jnp.where(exploded, jnp.log(limit), excess)
+
+    def chosen(back: PyTree, on: PyTree) -> PyTree:
+        return jax.tree.map(lambda b, o: jnp.where(exploded, b, o), back, on)
+
+    here = _arrays(eqx.tree_at(lambda each: each.calm, before, None))
+    next_state = chosen(calm.state, _arrays(eqx.tree_at(lambda each: each.calm, updated, None)))
+    scale = jnp.where(exploded, 0.5 * calm.scale, jnp.minimum(1.0, 1.02 * calm.scale))
+    now_calm = Calm(chosen(calm.state, here), jnp.where(jnp.isnan(log_norm), calm.log_norm, log_norm), scale)
+    learner = eqx.combine(next_state, eqx.tree_at(lambda each: each.calm, updated, None))
+    return eqx.tree_at(lambda each: each.calm, learner, now_calm, is_leaf=lambda leaf: leaf is None), exploded
 
 
 def spread(model: AbstractMemoryModel) -> AbstractMemoryModel:
     """The same model in the form that its energy is trained fastest in, if it has one."""
-    if isinstance(model, EBMM) and hasattr(model.energy, "spread"):
-        return replace(model, energy=model.energy.spread())
-    return model
+    energy: Any = model.energy if isinstance(model, EBMM) else None
+    return replace(model, energy=energy.spread()) if hasattr(energy, "spread") else model  # pyright: ignore[reportCallIssue]
 
 
 def episode_objective(

@@ -1,0 +1,40 @@
+"""What an experiment is."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..training.settings import Settings, Stage
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A model, the episodes that it learns from, and how it learns."""
+
+    name: str
+    about: str
+    network: str
+    """One of the paper's energies, or another system (`baselines.SYSTEMS`), by its class."""
+    on: str
+    """One of the protocols."""
+    settings: Settings
+    expected: str
+    """How long it took, and on what."""
+    sizes: dict[str, Any] = field(default_factory=dict)
+    """Arguments of the network or system, where they are not the default."""
+    bits: int = 128
+    """Of a string."""
+    steps: int = 5
+    """Of writing and of reading."""
+    held_out: int = 0
+    """Test batches to watch while training; nothing is decided from them."""
+    beside: tuple[str, ...] = ()
+    """Rules of the Hopfield network to measure beside the model in the end, at the same memory size."""
+
+
+def curriculum(last: int, *, total: int, updates: int, first: int = 4) -> tuple[Stage, ...]:
+    """From few patterns to many, doubling, with the same number of patterns in every update."""
+    counts = []
+    while first < last:
+        counts.append(first)
+        first *= 2
+    return tuple(Stage(count, max(total // count, 1), updates) for count in (*counts, last))

@@ -1,0 +1,95 @@
+"""Omniglot drawings, in convolutional memory and in the systems that the paper compares with it."""
+
+from typing import Any
+
+from ..training.settings import Settings, Stage
+from .experiment import Experiment, curriculum
+
+SALT = "omniglot-salt"
+
+
+def _other(
+    name: str, system: str, *, stage: Stage, on: str = "omniglot", sizes: dict[str, Any] | None = None, about: str
+) -> Experiment:
+    """Another system on augmented drawings, like the paper's own; updates for some five minutes on one H200."""
+    return Experiment(
+        name=f"omniglot-{name}",
+        about=about,
+        network=system,
+        on=on,
+        sizes=sizes or {},
+        settings=Settings(
+            updates=stage.updates,
+            stages=(stage,),
+            learning_rate=1e-3,
+            group=stage.episodes,
+            augment=True,
+            patience=None,
+            snapshot=1000,
+        ),
+        expected="not measured yet",
+        held_out=4,
+    )
+
+
+_BOTH = (("", "omniglot", "a 16×16 block"), ("-salt", SALT, "salt and pepper"))
+OMNIGLOT = (
+    Experiment(
+        name="omniglot-conv-9k",
+        about="64 drawings in 9,232 floats of convolutional memory",
+        network="ResNetConv",
+        on="omniglot",
+        sizes={"memory_width": 8},
+        settings=Settings(
+            updates=42_000,
+            stages=(*curriculum(64, total=64, updates=2000)[:-1], Stage(64, 2, 42_000)),
+            learning_rate=1e-3,
+            augment=True,
+        ),
+        expected="not measured yet; 22,000 updates of an earlier version took 16 minutes on one H200",
+        held_out=4,
+    ),
+    *(
+        _other(
+            f"memory-network{ending}",
+            "MemoryNetwork",
+            on=on,
+            stage=Stage(64, 4, 30_000),
+            sizes={"width": 144},
+            about=f"64 drawings in 64 slots of 144 floats, {damage}",
+        )
+        for ending, on, damage in _BOTH
+    ),
+    *(
+        _other(
+            f"mann{ending}",
+            "MANN",
+            on=on,
+            stage=Stage(64, 4, 8_000),
+            sizes={"width": 144},
+            about=f"64 drawings in 9,216 floats of a MANN, {damage}",
+        )
+        for ending, on, damage in _BOTH
+    ),
+    *(
+        _other(
+            f"kanerva-{patterns}",
+            "KanervaMachine",
+            stage=Stage(patterns, 256 // patterns, updates),
+            sizes={"slots": 43, "divergence_weight": 0.1},
+            about=f"{patterns} drawings in 11,954 floats of a Kanerva machine",
+        )
+        for patterns, updates in ((4, 20_000), (64, 8_000))
+    ),
+    *(
+        _other(
+            f"autoencoder{ending}",
+            "AutoEncoder",
+            on=on,
+            stage=Stage(64, 4, 30_000),
+            about=f"a denoising auto-encoder of 256 units, {damage}",
+        )
+        for ending, on, damage in _BOTH
+    ),
+    _other("vae", "VAE", stage=Stage(64, 4, 30_000), about="a variational auto-encoder with 256 latents"),
+)

@@ -1,0 +1,105 @@
+"""Random strings, in the paper's gated RNN and in the other systems, at equal memory."""
+
+from ..training.settings import Settings, Stage, paper
+from .experiment import Experiment
+
+COUNTS = (16, 32, 48, 64, 96)
+"""Of patterns, in the paper's table."""
+HOPFIELD_RULES = ("hebb", "storkey", "pseudo-inverse")
+
+
+def _strings(patterns: int, updates: int) -> Experiment:
+    return Experiment(
+        name=f"binary-{patterns}",
+        about=f"{patterns} strings of 128 bits in 8,256 floats",
+        network="GatedRNN",
+        on="strings",
+        settings=Settings(
+            updates=updates,
+            stages=(Stage(patterns, 16, updates),),
+            learning_rate=3e-4,
+            group=4,
+            snapshot=500,
+            patience=None,
+        ),
+        expected="not measured yet",
+        beside=HOPFIELD_RULES,
+    )
+
+
+OTHERS = {
+    # ending: class, learning rate, episodes in an update, and, as a first guess at some seven minutes on one H200, the
+    # updates: for what goes through the patterns one by one, with large steps, the fewer the more patterns there are.
+    "memory-network": ("MemoryNetwork", 3e-3, 32, lambda patterns: 200_000),
+    "mann": ("MANN", 1e-3, 16, lambda patterns: round(2_000_000 / patterns, -3)),
+    "plasticity": ("Plasticity", 3e-3, 32, lambda patterns: 150_000),
+    "lstm": ("LSTM", 3e-3, 16, lambda patterns: round(2_500_000 / patterns, -3)),
+}
+
+
+def _strings_in(ending: str, patterns: int) -> Experiment:
+    """The same strings in another system, whose defaults have 8,256 floats for 128 bits."""
+    system, learning_rate, episodes, updates_for = OTHERS[ending]
+    updates = int(updates_for(patterns))
+    return Experiment(
+        name=f"binary-{patterns}-{ending}",
+        about=f"{patterns} strings of 128 bits in 8,256 floats: {system}",
+        network=system,
+        on="strings",
+        settings=Settings(
+            updates=updates,
+            stages=(Stage(patterns, episodes, updates),),
+            learning_rate=learning_rate,
+            group=episodes if ending == "lstm" else 4,  # 68 million weights: one gradient at a time
+            snapshot=5000,
+            patience=None,
+        ),
+        expected="not measured yet",
+    )
+
+
+STRINGS = (
+    Experiment(
+        name="debug",
+        about="a few seconds of training on any machine",
+        network="GatedRNN",
+        on="strings",
+        sizes={"memory_width": 8, "hidden": 16, "hops": 2},
+        bits=16,
+        steps=2,
+        settings=Settings(
+            updates=400,
+            stages=(Stage(2, 8, 200), Stage(4, 8, 400)),
+            learning_rate=1e-2,
+            warm_up=10,
+            snapshot=50,
+            patience=None,
+            average=0.9,
+        ),
+        expected="half a minute on two CPU cores, most of it compiling",
+        held_out=2,
+    ),
+    Experiment(
+        name="binary-small",
+        about="8 strings of 32 bits in 528 floats: a small RNN against the Hopfield rules",
+        network="GatedRNN",
+        on="strings",
+        sizes={"memory_width": 16, "hidden": 64},
+        bits=32,
+        settings=Settings(
+            updates=11_000, stages=(Stage(8, 4, 11_000),), learning_rate=3e-3, patience=None, snapshot=500
+        ),
+        expected="5 minutes on two CPU cores",
+        beside=HOPFIELD_RULES,
+    ),
+    *(_strings(patterns, 24_000) for patterns in COUNTS),
+    *(_strings_in(ending, patterns) for ending in OTHERS for patterns in COUNTS),
+    Experiment(
+        name="binary-64-paper",
+        about="the same model with the paper's settings, for two million updates",
+        network="GatedRNN",
+        on="strings",
+        settings=paper(updates=2_000_000, stage=Stage(64, 1, 2_000_000)),
+        expected="not measured",
+    ),
+)

@@ -1,0 +1,122 @@
+"""The published numbers, the cells on disk, and the rows of the table."""
+
+from functools import partial
+
+import equinox as eqx
+import jax
+import pytest
+
+from ebmm.baselines import SYSTEMS
+from ebmm.experiments import EXPERIMENTS
+from ebmm.paper import TABLES, Cell, load_cell, load_cells, save_cell
+from ebmm.paper.cells import _command, thinned
+from ebmm.pretrained import NETWORKS
+from ebmm.training.run import network_sizes
+
+BINARY = TABLES["binary"]
+
+
+def cell(system="mann", patterns=16, value=1.25, **more):
+    iterates = [{"mean": value, "low": 0.0, "high": 2.0}]
+    return Cell(system, patterns, 8256, value, 0.0, 2.0, 1000, iterates, **more)
+
+
+def test_the_paper_s_numbers_are_there_for_all_its_systems():
+    assert len(BINARY.published) == 8 * 5
+    assert BINARY.published["ebmm-rnn", 96] == 4.2
+    assert BINARY.published["mann", 64] == 4.25
+    assert {row for row, _ in BINARY.published} == {system.published for system in BINARY.systems} - {None}
+    assert "1910.02720" in BINARY.source
+
+
+@pytest.mark.parametrize("patterns", BINARY.patterns)
+def test_every_cell_can_be_made_and_has_the_same_memory(patterns, key):
+    """But for the modern Hopfield network, whose slots are the patterns."""
+    for system in BINARY.systems:
+        name = BINARY.experiment_for(system, patterns)
+        if name is None:
+            model = system.build(patterns)
+            assert model.memory_size == (128 * patterns if system.name == "modern-hopfield" else 8256)
+            continue
+        experiment = EXPERIMENTS[name]
+        assert experiment.settings.stages[-1].patterns == patterns
+        kind = SYSTEMS.get(experiment.network)
+        if kind is None:
+            energy = eqx.filter_eval_shape(NETWORKS[experiment.network], **network_sizes(experiment), key=key)
+            assert sum(array.size for array in jax.tree.leaves(energy.writable)) == 8256
+        else:
+            make = partial(kind, (experiment.bits,), domain=(-1.0, 1.0), **experiment.sizes)
+            assert eqx.filter_eval_shape(make, key=key).memory_size == 8256
+
+
+def test_a_cell_is_read_as_it_was_saved(tmp_path):
+    saved = cell(updates=10, minutes=1.5, compile_minutes=0.5, curve={"update": [5], "error": [2.0]})
+    path = save_cell(BINARY, saved, tmp_path)
+    assert path.name == "mann-16.json"
+    found = load_cell(path)
+    assert found.origin == {"table": "binary"}
+    assert (found.value, found.minutes, found.curve) == (1.25, 1.5, saved.curve)
+
+
+def test_other_files_in_the_folder_are_left_alone(tmp_path):
+    (tmp_path / "small.json").write_text('{"wrong_bits": {}}')
+    (tmp_path / "notes.json").write_text("{")
+    save_cell(BINARY, cell(), tmp_path)
+    assert list(load_cells(BINARY, tmp_path)) == [("mann", 16)]
+    assert load_cells(BINARY, tmp_path / "missing") == {}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda text: text[:40], "is not JSON .*--run"),
+        (lambda text: "[]", "is no cell of a table"),
+        (lambda text: text.replace('"version": 1', '"version": 99'), "has version 99"),
+        (lambda text: text.replace('"value": 1.25', '"value": null'), "value is missing or no number"),
+        (lambda text: text.replace('"batches"', '"bunches"'), "batches is missing or no number"),
+        (lambda text: text.replace('"patterns": 16', '"patterns": 32'), "holds the cell of mann with 32 patterns"),
+    ],
+)
+def test_a_broken_cell_is_refused_in_a_sentence(change, message, tmp_path):
+    path = save_cell(BINARY, cell(), tmp_path)
+    path.write_text(change(path.read_text()))
+    with pytest.raises(ValueError, match=message):
+        load_cells(BINARY, tmp_path)
+
+
+def test_rows_and_columns_are_chosen_by_name():
+    chosen = BINARY.chosen(("hopfield", "mann"), (64,))
+    assert len(chosen.systems) == 7
+    assert chosen.patterns == (64,)
+    with pytest.raises(ValueError, match="--only man: expected .*mann"):
+        BINARY.chosen(("man",))
+    with pytest.raises(ValueError, match="--patterns 17: expected 16, 32"):
+        BINARY.chosen((), (17,))
+
+
+def test_a_long_curve_is_averaged_and_its_gaps_left_out():
+    lines = [{"update": 25 * (i + 1), "error": None if i == 3 else float(i)} for i in range(1000)]
+    curve = thinned(lines)
+    assert len(curve["update"]) == len(curve["error"]) == 100
+    assert curve["update"][-1] == 25_000
+    assert curve["error"] == sorted(curve["error"])
+    assert thinned([]) == {"update": [], "error": []}
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        (
+            "ebmm train binary-64 --out /tmp/x --times 4",
+            "ebmm train binary-64 --out runs/binary-64 --times 4 && ebmm table",
+        ),
+        ("ebmm train binary-64 --start=/tmp/m --out=/tmp/x", "--start=MODEL --out=runs/binary-64 &&"),
+        ("python /tmp/script.py", "ebmm train binary-64 --out runs/binary-64 --seed 3 && ebmm table binary --add"),
+        ("ebmm table binary --run --runs /tmp/x", "ebmm table binary --run --only ebmm-rnn --patterns 64 --seed 3"),
+    ],
+)
+def test_the_command_of_a_cell_names_no_folder_of_the_machine_it_was_made_on(command, expected):
+    config = {"experiment": {"name": "binary-64"}, "command": command, "seed": 3}
+    found = _command(BINARY, BINARY.systems[-2], 64, config)
+    assert expected in found
+    assert "/tmp" not in found
