@@ -63,6 +63,13 @@ def small_conv(seed=0):
     return new_model(energy, images(3, 8, 8, 1), write_steps=2, read_steps=2)
 
 
+@pytest.fixture(autouse=True, scope="module")
+def forget_what_was_compiled():
+    """Every compiled function holds memory maps, of which Linux allows a process 65,530: too few for all tests."""
+    yield
+    jax.clear_caches()
+
+
 @pytest.fixture
 def float64():
     with jax.enable_x64(True):

@@ -12,6 +12,8 @@ from jaxtyping import PyTree
 from .convolution import PRIMITIVES
 from .gradients import limit_cotangent
 
+Keep = Literal["all", "products", "nothing"]
+
 
 @dataclass(frozen=True)
 class Loop:
@@ -19,7 +21,7 @@ class Loop:
 
     unroll: bool = False
     """One copy of the code for each step: longer to compile, sometimes faster."""
-    keep: Literal["all", "products", "nothing"] = "all"
+    keep: Keep = "all"
     """What a step keeps for the way back: all that it computed, the results of matrix products and convolutions, or
     nothing. The rest is computed again.
     """

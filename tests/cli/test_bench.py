@@ -10,15 +10,17 @@ from ebmm.cli import main
 def test_it_measures_and_saves(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "160")
     out = tmp_path / "bench.json"
-    main(
-        ["bench", "--patterns", "2", "--episodes", "1", "2", "--counts", "1", "3", "--repeats", "1", "--out", str(out)]
-    )
+    counts = ["--patterns", "2", "--episodes", "1", "2", "--group", "2", "--counts", "1", "3", "--repeats", "1"]
+    main(["bench", *counts, "--out", str(out)])
     printed = capsys.readouterr().out
     assert "2 × 2" in printed
     assert "share" in printed
     report = json.loads(out.read_text())
     one, two = report["updates"]
-    assert two["gigaflop"] == pytest.approx(2 * one["gigaflop"], rel=0.1)  # twice the episodes, twice the work
+    assert [row["group"] for row in (one, two)] == [1, 2]
+    # Four of five hops multiply the state by a matrix; an update is ten steps, each some ten passes.
+    forward = 2 * 4 * 2 * 64 * (2 * 64 - 16) / 1e9
+    assert 50 < one["gigaflop"] / forward < 500
     for row in report["updates"]:
         assert row["milliseconds"] > 0
         assert row["milliseconds_an_episode"] == pytest.approx(row["milliseconds"] / row["episodes"])

@@ -1,5 +1,6 @@
 """`ebmm bench`: how fast this machine trains, writes and reads."""
 
+import itertools
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,7 +18,8 @@ from ..energies import GatedRNN, ResNetConv
 from ..files import as_json, write_whole
 from ..initial import new_model
 from ..provenance import provenance
-from ..training.speed import latencies, matrix_product_speed, update_speed
+from ..training.settings import Keep
+from ..training.speed import flops_of_an_episode, latencies, matrix_product_speed, update_speed
 from .output import check_place, told_plainly
 
 
@@ -26,6 +28,8 @@ def bench(
     network: Literal["rnn", "conv", "small"] = "small",
     patterns: int = 64,
     episodes: tuple[int, ...] = (1,),
+    group: int = 1,
+    keep: tuple[Keep, ...] = ("products",),
     counts: tuple[int, ...] = (1, 4, 16, 64, 256, 1024),
     repeats: int = 5,
     out: Path | None = None,
@@ -36,6 +40,8 @@ def bench(
         network: The paper's gated RNN (8,256 floats of memory) or convolutional network (9,232), or a small RNN.
         patterns: Patterns in an episode of training.
         episodes: Episodes in an update; several to compare.
+        group: So many episodes share a gradient; all of them where there are fewer.
+        keep: What a step keeps for the way back; several to compare.
         counts: Numbers of patterns to write and to read at once.
         repeats: Of each measurement; the median counts.
         out: Where to save all of it as JSON.
@@ -43,16 +49,19 @@ def bench(
     console = Console()
     with told_plainly():
         check_place("--out", out, ".json")
-        smallest = min((patterns, repeats, *episodes, *counts))
-        if smallest < 1 or not episodes:
+        smallest = min((patterns, repeats, group, *episodes, *counts))
+        if smallest < 1 or not episodes or not keep:
             raise ValueError(f"got {smallest}; expected positive numbers of patterns, episodes, counts and repeats.")
         model, sample = subject(network, patterns)
         with console.status("Timing a matrix product"):
             reached = matrix_product_speed(repeats=repeats)
+        with console.status("Counting the work of an episode"):
+            work = flops_of_an_episode(model, sample)
         rows = []
-        for count in episodes:
-            with console.status(f"Compiling and timing an update of {count} episodes"):
-                row = update_speed(model, sample, episodes=count, repeats=repeats)
+        for count, kept in itertools.product(episodes, keep):
+            options: Any = {"episodes": count, "group": min(group, count), "keep": kept, "work": work}
+            with console.status(f"Compiling and timing an update of {count} episodes, {kept} kept"):
+                row = update_speed(model, sample, **options, repeats=repeats)
             rows.append(row | {"share_of_matrix_product": row["teraflops"] * 1e12 / reached})
         console.print(update_table(network, rows, reached))
         with console.status("Timing writing and reading"):
@@ -92,6 +101,7 @@ def update_table(network: str, rows: list[dict[str, Any]], reached: float) -> Ta
     table = Table(title=f"Meta-updates of {network}")
     columns = (
         "patterns × episodes",
+        "kept",
         "ms",
         "ms an episode",
         "trace s",
@@ -106,6 +116,7 @@ def update_table(network: str, rows: list[dict[str, Any]], reached: float) -> Ta
     for row in rows:
         table.add_row(
             f"{row['patterns']} × {row['episodes']}",
+            row["keep"],
             f"{row['milliseconds']:.2f}",
             f"{row['milliseconds_an_episode']:.2f}",
             f"{row['trace_seconds']:.1f}",

@@ -1,9 +1,9 @@
 """How a model is trained, as data. Every ingredient is a field, and can be switched off."""
 
 from dataclasses import dataclass
-from typing import Literal
 
 from ..initial import CALIBRATED, PAPER, InitialRates
+from ..loops import Keep as Keep
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Settings:
     """Updates between snapshots, which are the checkpoints too."""
     augment: bool = False
     initial: InitialRates = CALIBRATED
-    keep: Literal["all", "products", "nothing"] = "products"
+    keep: Keep = "products"
     """What the steps of writing and reading keep for the way back; the rest is computed again."""
 
     def __post_init__(self):

@@ -14,7 +14,8 @@ from ..core.model import EBMM
 from ..data.episodes import Episodes
 from ..interface import AbstractMemoryModel
 from ..loops import Loop
-from .settings import Settings, Stage
+from .settings import Keep, Settings, Stage
+from .trainer import in_training
 from .update import Learner, run_updates
 
 _compilable: Any = run_updates  # what `filter_jit` returns can be lowered, which its type does not say
@@ -39,39 +40,57 @@ def matrix_product_speed(*, repeats: int = 5) -> float:
     return 2 * size**3 / seconds_of(lambda: product(matrix), repeats)
 
 
-def update_speed(model: AbstractMemoryModel, sample: Episodes, *, episodes: int, repeats: int = 5) -> dict[str, Any]:
-    """Time, memory and work of one meta-update of this many episodes."""
-    settings = Settings(updates=1, stages=(Stage(sample.patterns, episodes, 1),))
-    indices, rates = np.zeros(1, np.int32), np.zeros(1, np.float32)
+def update_speed(
+    model: AbstractMemoryModel,
+    sample: Episodes,
+    *,
+    episodes: int,
+    group: int = 1,
+    keep: Keep = "products",
+    work: float | None = None,
+    repeats: int = 5,
+) -> dict[str, Any]:
+    """Time, memory and work of one meta-update of this many episodes, as training does it.
 
-    def arguments(model: AbstractMemoryModel) -> tuple[Any, ...]:
-        learner = Learner.of(model, settings)
-        return learner, sample, episodes, "hamming", settings, jax.random.key(0), indices, rates
-
-    given = arguments(model)
+    `work` is the FLOP of one episode, if it is known: counting takes as long as tracing an unrolled update.
+    """
+    settings = Settings(updates=1, stages=(Stage(sample.patterns, episodes, 1),), group=group, keep=keep)
+    given = _arguments(in_training(model, settings), sample, episodes, settings)
     start = time.perf_counter()
     lowered = _compilable.lower(*given)
     traced = time.perf_counter()
     compiled = lowered.compile()
     done = time.perf_counter()
     seconds = seconds_of(lambda: compiled(*given), repeats)
-    work = flops(arguments(replace(model, loop=Loop(unroll=True))) if isinstance(model, EBMM) else given)
+    total = episodes * (flops_of_an_episode(model, sample) if work is None else work)
     return {
         "patterns": sample.patterns,
         "episodes": episodes,
+        "group": group,
+        "keep": keep,
         "milliseconds": 1e3 * seconds,
         "milliseconds_an_episode": 1e3 * seconds / episodes,
         "trace_seconds": traced - start,
         "compile_seconds": done - traced,
         "peak_megabytes": peak_bytes(compiled) / 1e6,
-        "gigaflop": work / 1e9,
-        "teraflops": work / seconds / 1e12,
+        "gigaflop": total / 1e9,
+        "teraflops": total / seconds / 1e12,
     }
 
 
-def flops(arguments: tuple[Any, ...]) -> float:
-    """The floating-point operations of an update by XLA's count, which sees a loop's body once: unroll it before."""
-    return float(_compilable.lower(*arguments).lowered.cost_analysis()["flops"])
+def _arguments(model: AbstractMemoryModel, sample: Episodes, episodes: int, settings: Settings) -> tuple[Any, ...]:
+    indices, rates = np.zeros(1, np.int32), np.zeros(1, np.float32)
+    return Learner.of(model, settings), sample, episodes, "hamming", settings, jax.random.key(0), indices, rates
+
+
+def flops_of_an_episode(model: AbstractMemoryModel, sample: Episodes) -> float:
+    """The floating-point operations of an update of one episode by XLA's count, which sees the body of a loop once:
+    loops are unrolled for it. What is computed a second time on the way back is not counted.
+    """
+    unrolled = replace(model, loop=Loop(unroll=True)) if isinstance(model, EBMM) else model
+    settings = Settings(updates=1, stages=(Stage(sample.patterns, 1, 1),))
+    lowered = _compilable.lower(*_arguments(unrolled, sample, 1, settings))
+    return float(lowered.lowered.cost_analysis()["flops"])
 
 
 def peak_bytes(compiled: Any) -> float:

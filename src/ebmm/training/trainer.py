@@ -30,6 +30,13 @@ def updates_in_a_call() -> int:
     return 1 if jax.default_backend() == "cpu" else 25
 
 
+def in_training(model: AbstractMemoryModel, settings: Settings) -> AbstractMemoryModel:
+    """The same model, its loops differentiated as the settings say."""
+    if not isinstance(model, EBMM):
+        return model
+    return replace(model, loop=Loop(model.loop.unroll, keep=settings.keep, cotangent_limit=settings.cotangent_limit))
+
+
 @dataclass
 class Trainer:
     """One run. Iterating over `train` does the work; the state between two points is always whole."""
@@ -67,10 +74,7 @@ class Trainer:
             raise ValueError(f"snapshot: got {settings.snapshot}; expected a multiple of {call} updates a call.")
         for stage in settings.stages:
             check_divides(mesh, stage.episodes)
-        if isinstance(model, EBMM):
-            loop = Loop(model.loop.unroll, keep=settings.keep, cotangent_limit=settings.cotangent_limit)
-            model = replace(model, loop=loop)
-        learner, progress = everywhere(Learner.of(model, settings), mesh), Progress()
+        learner, progress = everywhere(Learner.of(in_training(model, settings), settings), mesh), Progress()
         snapshots = [Snapshot(learner, progress)]
         key = everywhere(key, mesh)
         return cls(settings, episodes_of, metric, key, learner, progress, snapshots, call, checkpoints, mesh)
