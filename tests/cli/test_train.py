@@ -100,6 +100,13 @@ def test_a_polite_signal_saves_and_says_how_to_go_on(tmp_path):
     assert "--seed 0 --updates 1000000 --resume" in " ".join(printed.split())
 
 
+def test_tensorboard_is_missed_before_a_run_begins(tmp_path, monkeypatch):
+    monkeypatch.setattr("ebmm.training.tracking.find_spec", lambda name: None)
+    with pytest.raises(SystemExit, match="pip install tensorboardX"):
+        main(["train", "debug", "--out", str(tmp_path / "run"), "--tensorboard"])
+    assert not list(tmp_path.iterdir())
+
+
 def test_it_starts_from_a_saved_model(tmp_path, capsys):
     first, second, third = (str(tmp_path / name) for name in ("first", "second", "third"))
     main(["train", "debug", "--out", first])

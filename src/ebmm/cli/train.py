@@ -21,7 +21,7 @@ from ..provenance import provenance
 from ..training.parallel import agreed, is_writer, join_cluster
 from ..training.progress import Diverged
 from ..training.run import Run, metrics_of
-from ..training.tracking import Board
+from ..training.tracking import Board, check_tensorboard
 from ..training.trainer import Point
 from .output import check_place, save_figure, told_plainly
 
@@ -84,17 +84,20 @@ def train(
     with told_plainly():
         if minutes is not None and not minutes >= 0:
             raise ValueError(f"--minutes {minutes}: expected a number of at least 0.")
+        if tensorboard:
+            check_tensorboard()
         join_cluster()
         experiment = lasting(times_as_many(named(name), times), updates)
         run = Run.open(experiment, out, seed=seed, resume=resume, start=start)
-        board = Board(out / "tensorboard", from_update=run.trainer.progress.update) if tensorboard else None
+        shows = tensorboard and is_writer()
+        board = Board(out / "tensorboard", from_update=run.trainer.progress.update) if shows else None
     console = Console(quiet=not is_writer())
     deadline = None if minutes is None else time.monotonic() + 60 * minutes
     stopped = False
     try:
         with stop_signals() as signals:
             for point in shown(console, run):
-                if board is not None and is_writer():
+                if board is not None:
                     board.show(point)
                 stopped = agreed(bool(signals) or (deadline is not None and time.monotonic() > deadline))
                 if stopped:

@@ -1,5 +1,6 @@
 """A run's numbers for TensorBoard, when asked; `metrics.jsonl` has them in any case."""
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -8,16 +9,18 @@ from .trainer import Point
 SCALARS = ("loss", "error", "norm", "rate", "dropped", "stepped_back", "patterns", "held_out")
 
 
+def check_tensorboard() -> None:
+    """To be called before a run is begun, so that none is left behind by a missing package."""
+    if find_spec("tensorboardX") is None:
+        raise ValueError("--tensorboard needs a package that ebmm itself does not: pip install tensorboardX.")
+
+
 class Board:
     """Event files in a folder of the run. What a killed run had written past its checkpoint is hidden."""
 
     def __init__(self, folder: Path, *, from_update: int):
-        try:
-            from tensorboardX import SummaryWriter  # pyright: ignore[reportMissingImports]
-        except ImportError:
-            raise ValueError(
-                "--tensorboard needs a package that ebmm itself does not: pip install tensorboardX."
-            ) from None
+        from tensorboardX import SummaryWriter  # pyright: ignore[reportMissingImports]
+
         self._writer: Any = SummaryWriter(str(folder), purge_step=from_update)
 
     def show(self, point: Point) -> None:
