@@ -31,7 +31,9 @@ def test_it_measures_and_saves(tmp_path, capsys, monkeypatch):
     assert {"command", "device", "commit"} <= report.keys()
 
 
-@pytest.mark.parametrize("wrong", [["--patterns", "0"], ["--episodes", "-1"], ["--out", "missing/bench.json"]])
+@pytest.mark.parametrize(
+    "wrong", [["--patterns", "0"], ["--episodes", "-1"], ["--out", "missing/bench.json"], ["--profile"]]
+)
 def test_what_cannot_be_timed_is_refused(wrong):
     with pytest.raises(SystemExit, match="expected"):
         main(["bench", *wrong])

@@ -18,6 +18,7 @@ from ..energies import GatedRNN, ResNetConv
 from ..files import as_json, write_whole
 from ..initial import new_model
 from ..provenance import provenance
+from ..training.kernels import check_profiled
 from ..training.settings import Keep
 from ..training.speed import flops_of_an_episode, latencies, matrix_product_speed, update_speed
 from .output import check_place, told_plainly
@@ -32,6 +33,7 @@ def bench(
     keep: tuple[Keep, ...] = ("products",),
     counts: tuple[int, ...] = (1, 4, 16, 64, 256, 1024),
     repeats: int = 5,
+    profile: bool = False,
     out: Path | None = None,
 ) -> None:
     """Time meta-updates, writing and reading, beside a matrix product in the same run.
@@ -44,6 +46,7 @@ def bench(
         keep: What a step keeps for the way back; several to compare.
         counts: Numbers of patterns to write and to read at once.
         repeats: Of each measurement; the median counts.
+        profile: Tell where the time of an update goes, by kinds of kernels; on a GPU.
         out: Where to save all of it as JSON.
     """
     console = Console()
@@ -52,6 +55,8 @@ def bench(
         smallest = min((patterns, repeats, group, *episodes, *counts))
         if smallest < 1 or not episodes or not keep:
             raise ValueError(f"got {smallest}; expected positive numbers of patterns, episodes, counts and repeats.")
+        if profile:
+            check_profiled()
         model, sample = subject(network, patterns)
         with console.status("Timing a matrix product"):
             reached = matrix_product_speed(repeats=repeats)
@@ -61,9 +66,11 @@ def bench(
         for count, kept in itertools.product(episodes, keep):
             options: Any = {"episodes": count, "group": min(group, count), "keep": kept, "work": work}
             with console.status(f"Compiling and timing an update of {count} episodes, {kept} kept"):
-                row = update_speed(model, sample, **options, repeats=repeats)
+                row = update_speed(model, sample, **options, repeats=repeats, profile=profile)
             rows.append(row | {"share_of_matrix_product": row["teraflops"] * 1e12 / reached})
         console.print(update_table(network, rows, reached))
+        for row in rows if profile else []:
+            console.print(profile_table(row))
         with console.status("Timing writing and reading"):
             times = latencies(model, lambda n: drawn(sample.source, n), counts, repeats=repeats)
         console.print(latency_table(times))
@@ -127,6 +134,17 @@ def update_table(network: str, rows: list[dict[str, Any]], reached: float) -> Ta
             f"{row['share_of_matrix_product']:.1%}",
         )
     table.caption = f"share: of a matrix product in the same run, {reached / 1e12:.3f} TFLOP/s"
+    return table
+
+
+def profile_table(row: dict[str, Any]) -> Table:
+    profile = row["profile"]
+    title = f"An update of {row['patterns']} × {row['episodes']}, {row['keep']} kept"
+    table = Table("what kernels do", "kernels", "ms", "share", title=title)
+    for kind, found in profile["kinds"].items():
+        share = found["milliseconds"] / profile["span_milliseconds"]
+        table.add_row(kind, f"{found['kernels']:,.0f}", f"{found['milliseconds']:.2f}", f"{share:.0%}")
+    table.caption = f"{profile['kernels']:,.0f} kernels in {profile['span_milliseconds']:.2f} ms"
     return table
 
 

@@ -14,8 +14,9 @@ from ..core.model import EBMM
 from ..data.episodes import Episodes
 from ..interface import AbstractMemoryModel
 from ..loops import Loop
+from .kernels import profile_of
 from .settings import Keep, Settings, Stage
-from .trainer import in_training
+from .trainer import in_training, updates_in_a_call
 from .update import Learner, run_updates
 
 _compilable: Any = run_updates  # what `filter_jit` returns can be lowered, which its type does not say
@@ -49,25 +50,28 @@ def update_speed(
     keep: Keep = "products",
     work: float | None = None,
     repeats: int = 5,
+    profile: bool = False,
 ) -> dict[str, Any]:
-    """Time, memory and work of one meta-update of this many episodes, as training does it.
+    """Time, memory and work of one meta-update of this many episodes, as training does it: several in a call on a GPU.
 
     `work` is the FLOP of one episode, if it is known: counting takes as long as tracing an unrolled update.
     """
     settings = Settings(updates=1, stages=(Stage(sample.patterns, episodes, 1),), group=group, keep=keep)
-    given = _arguments(in_training(model, settings), sample, episodes, settings)
+    updates = updates_in_a_call()
+    given = _arguments(in_training(model, settings), sample, episodes, settings, updates)
     start = time.perf_counter()
     lowered = _compilable.lower(*given)
     traced = time.perf_counter()
     compiled = lowered.compile()
     done = time.perf_counter()
-    seconds = seconds_of(lambda: compiled(*given), repeats)
+    seconds = seconds_of(lambda: compiled(*given), repeats) / updates
     total = episodes * (flops_of_an_episode(model, sample) if work is None else work)
     return {
         "patterns": sample.patterns,
         "episodes": episodes,
         "group": group,
         "keep": keep,
+        "updates_in_a_call": updates,
         "milliseconds": 1e3 * seconds,
         "milliseconds_an_episode": 1e3 * seconds / episodes,
         "trace_seconds": traced - start,
@@ -75,11 +79,14 @@ def update_speed(
         "peak_megabytes": peak_bytes(compiled) / 1e6,
         "gigaflop": total / 1e9,
         "teraflops": total / seconds / 1e12,
+        "profile": profile_of(lambda: compiled(*given), updates=updates) if profile else None,
     }
 
 
-def _arguments(model: AbstractMemoryModel, sample: Episodes, episodes: int, settings: Settings) -> tuple[Any, ...]:
-    indices, rates = np.zeros(1, np.int32), np.zeros(1, np.float32)
+def _arguments(
+    model: AbstractMemoryModel, sample: Episodes, episodes: int, settings: Settings, updates: int
+) -> tuple[Any, ...]:
+    indices, rates = np.zeros(updates, np.int32), np.zeros(updates, np.float32)
     return Learner.of(model, settings), sample, episodes, "hamming", settings, jax.random.key(0), indices, rates
 
 
@@ -89,7 +96,7 @@ def flops_of_an_episode(model: AbstractMemoryModel, sample: Episodes) -> float:
     """
     unrolled = replace(model, loop=Loop(unroll=True)) if isinstance(model, EBMM) else model
     settings = Settings(updates=1, stages=(Stage(sample.patterns, 1, 1),))
-    lowered = _compilable.lower(*_arguments(unrolled, sample, 1, settings))
+    lowered = _compilable.lower(*_arguments(unrolled, sample, 1, settings, 1))
     return float(lowered.lowered.cost_analysis()["flops"])
 
 
