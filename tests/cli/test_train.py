@@ -36,6 +36,13 @@ def test_an_unknown_name_answers_with_the_nearest(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("wrong", [["--updates", "0"], ["--within", "0"], ["--updates", "5", "--within", "1"]])
+def test_a_length_that_makes_no_sense_is_refused(tmp_path, wrong):
+    with pytest.raises(SystemExit, match="expected"):
+        main(["train", "debug", "--out", str(tmp_path / "run"), *wrong])
+    assert not (tmp_path / "run").exists()
+
+
 def test_it_trains_and_says_how_to_measure(tmp_path, capsys):
     out = tmp_path / "run"
     main(["train", "debug", "--out", str(out)])

@@ -16,6 +16,15 @@ def test_the_rate_rises_stays_and_falls():
     assert settings.rate_at(100) == 0
 
 
+def test_a_plan_by_the_clock_follows_the_seconds():
+    settings = Settings(updates=1, minutes=2.0, stages=STAGES, learning_rate=1.0, warm_up=9, decay=0.5)
+    assert settings.rate_at(0, 0.0) == pytest.approx(0.1)
+    assert settings.rate_at(500, 60.0) == 1.0
+    assert settings.rate_at(500, 90.0) == pytest.approx(0.5)
+    assert settings.rate_at(500, 130.0) == 0
+    assert settings.share_done(500, 120.0) == 1
+
+
 def test_without_a_decay_the_rate_stays():
     assert Settings(updates=10, stages=STAGES, learning_rate=1.0, warm_up=0, decay=0.0).rate_at(9) == 1.0
 
@@ -32,7 +41,7 @@ def test_the_papers_preset_has_the_papers_numbers_and_nothing_else():
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"stages": ()}, {"updates": 0}, {"snapshot": 0}, {"decay": 1.5}, {"warm_up": -1}],
+    [{"stages": ()}, {"updates": 0}, {"snapshot": 0}, {"decay": 1.5}, {"warm_up": -1}, {"minutes": 0.0}],
 )
 def test_settings_that_make_no_sense_are_refused(wrong):
     with pytest.raises(ValueError, match="expected"):

@@ -71,6 +71,14 @@ def test_a_run_goes_through_its_stages_and_ends(start):
     assert trainer.progress.update == 24
 
 
+def test_a_run_that_is_planned_by_the_clock_ends_when_its_time_is_up(start):
+    trainer = start(settings=replace(SETTINGS, minutes=1e-9))
+    first, second = trainer.train()  # the first call is compiling, which does not count
+    assert first["seconds"] == 0 < second["seconds"]
+    assert second["snapshot"]
+    assert trainer.is_done
+
+
 def test_a_resumed_run_equals_an_uninterrupted_one_bit_for_bit(start, tmp_path):
     whole = start()
     list(whole.train())

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
+import jax
 import tyro
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -65,6 +66,7 @@ def train(
     seed: int = 0,
     times: int = 1,
     updates: int | None = None,
+    within: float | None = None,
     start: Path | None = None,
     tensorboard: bool = False,
 ) -> None:
@@ -78,6 +80,7 @@ def train(
         seed: Of the network, of the batches and of the damage.
         times: So many times the episodes in every update, for several devices.
         updates: So many updates in all, if not as many as the experiment has.
+        within: As many updates as so many minutes of training allow, with the learning rate planned by the clock.
         start: A saved model to start from, in place of a fresh one.
         tensorboard: Write the metrics for TensorBoard as well.
     """
@@ -87,7 +90,7 @@ def train(
         if tensorboard:
             check_tensorboard()
         join_cluster()
-        experiment = lasting(times_as_many(named(name), times), updates)
+        experiment = lasting(times_as_many(named(name), times), updates, within)
         run = Run.open(experiment, out, seed=seed, resume=resume, start=start)
         shows = tensorboard and is_writer()
         board = Board(out / "tensorboard", from_update=run.trainer.progress.update) if shows else None
@@ -110,7 +113,7 @@ def train(
             board.close()
     progress = run.trainer.progress
     if stopped and not run.trainer.is_done:
-        given = {"times": None if times == 1 else times, "updates": updates, "start": start}
+        given = {"times": None if times == 1 else times, "updates": updates, "within": within, "start": start}
         more = "".join(f" --{option} {value}" for option, value in given.items() if value is not None)
         command = f"ebmm train {name} --out {out} --seed {seed}{more} --resume"
         console.print(f"Stopped after update {progress.update:,} and saved. Go on with: {command}", soft_wrap=True)
@@ -166,12 +169,18 @@ def times_as_many(experiment: Experiment, times: int) -> Experiment:
     return replace(experiment, settings=replace(experiment.settings, stages=stages))
 
 
-def lasting(experiment: Experiment, updates: int | None) -> Experiment:
-    if updates is None:
-        return experiment
-    if updates < 1:
+def lasting(experiment: Experiment, updates: int | None, within: float | None = None) -> Experiment:
+    if updates is not None and within is not None:
+        raise ValueError("got --updates and --within; expected one of them.")
+    if updates is not None and updates < 1:
         raise ValueError(f"--updates {updates}: expected at least 1.")
-    return replace(experiment, settings=replace(experiment.settings, updates=updates))
+    if within is not None:
+        if not within > 0:
+            raise ValueError(f"--within {within}: expected more than 0 minutes.")
+        if jax.process_count() > 1:
+            raise ValueError("--within: the clocks of several processes differ; expected --updates.")
+    settings = replace(experiment.settings, minutes=within, updates=updates or experiment.settings.updates)
+    return replace(experiment, settings=settings)
 
 
 def named(name: str) -> Experiment:
@@ -205,13 +214,16 @@ def shown(console: Console, run: Run) -> Iterator[Point]:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     settings = run.experiment.settings
     with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
-        task = bar.add_task("compiling", total=settings.updates, completed=run.trainer.progress.update)
+        counted, total = ("update", settings.updates)
+        if settings.minutes is not None:
+            counted, total = ("seconds", round(60 * settings.minutes))
+        task = bar.add_task("compiling", total=total, completed=getattr(run.trainer.progress, counted))
         began, first = time.perf_counter(), run.trainer.progress.update
         for point in run.train():
             speed = (point["update"] - first) / (time.perf_counter() - began)
             stage = f"{point['patterns']} patterns"
             text = f"{stage}  loss {point['loss']:.2f}  error {point['error']:.2f}  {speed:.1f} updates/s"
-            bar.update(task, description=text, completed=point["update"])
+            bar.update(task, description=text, completed=int(point[counted]))
             if "event" in point:
                 console.print(f"update {point['update']:,}: {point['event']}", highlight=False)
             if point.get("held_out") is not None:

@@ -26,6 +26,8 @@ class Settings:
 
     updates: int
     stages: tuple[Stage, ...]
+    minutes: float | None = None
+    """Of training, in place of `updates`: the learning rate is planned by the clock, for a machine of unknown speed."""
     learning_rate: float = 3e-4
     step_size_factor: float = 3.0
     """The learned step sizes of writing and reading move so many times faster than the weights."""
@@ -64,11 +66,17 @@ class Settings:
                 f"got {self.updates} updates, a snapshot every {self.snapshot}, groups of {self.group}, a warm-up "
                 f"of {self.warm_up} and a decay over {self.decay} of them; expected positive counts and a share."
             )
+        if self.minutes is not None and not self.minutes > 0:
+            raise ValueError(f"got {self.minutes} minutes; expected more than 0.")
 
-    def rate_at(self, update: int) -> float:
+    def share_done(self, update: int, seconds: float) -> float:
+        """How much of the plan is behind a run that has come so far."""
+        return update / self.updates if self.minutes is None else seconds / (60 * self.minutes)
+
+    def rate_at(self, update: int, seconds: float = 0.0) -> float:
         """The learning rate before any roll-back: a linear rise, a plateau, a linear fall."""
         rise = min(1.0, (update + 1) / (self.warm_up + 1))
-        left = (self.updates - update) / self.updates
+        left = max(1 - self.share_done(update, seconds), 0.0)
         return self.learning_rate * rise * (min(1.0, left / self.decay) if self.decay > 0 else 1.0)
 
 

@@ -93,7 +93,7 @@ class Trainer:
 
     @property
     def is_done(self) -> bool:
-        return self.progress.update >= self.settings.updates
+        return self.settings.share_done(self.progress.update, self.progress.seconds) >= 1
 
     def train(self) -> Iterator[Point]:
         """Yields after every compiled call; stop iterating to stop training."""
@@ -134,9 +134,9 @@ class Trainer:
     def _advance(self) -> Point:
         began = time.perf_counter()
         settings, before, stage = self.settings, self.progress, self.stage
-        count = min(self.call, settings.updates - before.update)
+        count = self.call if settings.minutes is not None else min(self.call, settings.updates - before.update)
         indices = np.arange(before.update, before.update + count)
-        rates = before.rate_scale * np.array([settings.rate_at(int(index)) for index in indices])
+        rates = before.rate_scale * np.array([settings.rate_at(int(index), before.seconds) for index in indices])
         learner, report = self._run(self.learner, stage, indices, rates)
         values = {name: _mean(value) for name, value in report._asdict().items()}
         dropped, stepped_back = (round(values.pop(name) * count) for name in ("dropped", "stepped_back"))
