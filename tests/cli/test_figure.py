@@ -17,6 +17,7 @@ from ebmm.data.binary import strings
 from ebmm.data.dataset import Dataset, Pixels, Source
 from ebmm.energies import GatedRNN
 from ebmm.evaluation.protocols import PROTOCOLS, Protocol
+from ebmm.pretrained import layer_names
 
 
 def pictures(name, *, channels, levels, ink):
@@ -88,7 +89,7 @@ def test_energies_are_counted_by_kind_and_compared_with_the_memories(model, caps
         assert middles @ report["shares"][kind] == pytest.approx(report["energies"][kind]["mean"], abs=width / 2)
     assert report["energies"]["non-memories"]["told_apart"] == 1
     assert report["batches"] == 3
-    assert "100.0%" in capsys.readouterr().out
+    assert "100 %" in capsys.readouterr().out
 
 
 def test_digits_have_their_error_beside_that_of_blanking(model, capsys):
@@ -115,6 +116,11 @@ def test_rates_are_those_of_the_model(tmp_path, monkeypatch):
         np.testing.assert_allclose(layers["memory"], np.log1p(np.exp(raw[:, 0, term])), rtol=1e-5)
     np.testing.assert_allclose(report["read_rates"]["rate"], model.read_rates.rates(), rtol=1e-6)
     np.testing.assert_allclose(report["read_rates"]["momentum"], model.read_rates.momenta(), rtol=1e-6)
+
+
+def test_a_layer_is_named_by_what_its_arrays_have_in_common(conv):
+    assert layer_names(conv.energy, lambda energy: energy.readout) == ["readout"]
+    assert layer_names(conv.energy, lambda energy: (energy.readout.weight, energy.block)) == ["readout.weight", "block"]
 
 
 def test_json_is_all_that_is_printed(model, capsys):

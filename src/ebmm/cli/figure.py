@@ -185,7 +185,9 @@ def energies(asked: Asked) -> Drawn:
     summary = energy_report(levels)
     report = asked.about("omniglot", episodes) | {"batches": asked.batches, "binarised": BINARISED}
     report |= {"energies": summary, **histograms(levels)}
-    title = f"Energies in a memory of {episodes.patterns} characters, {asked.batches} batches ({asked.memory.name})"
+    title = (
+        f"Energies in a memory of {episodes.patterns} test characters, {asked.batches} batches ({asked.memory.name})"
+    )
     return Drawn(energies_figure(report, title=title), report, (energy_table(summary), f"CIFAR-10: {BINARISED}."))
 
 

@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
+from ..evaluation.report import of_pairs
 from ..figures import COLOURS, GREY, MARKERS
 
 WIDE = 7.2
@@ -54,7 +55,7 @@ def _note(axis: Axes, spread: Mapping[str, Any]) -> None:
     low, high = axis.get_xlim()
     is_left = spread["mean"] is None or spread["mean"] > (low + high) / 2
     place, side = (0.01, "left") if is_left else (0.99, "right")
-    text = f"above a memory\nin {100 * spread['told_apart']:.2f} % of pairs"
+    text = f"above a memory\nin {of_pairs(spread['told_apart'])} of pairs"
     axis.text(place, 0.92, text, transform=axis.transAxes, fontsize=9, ha=side, va="top")
 
 
