@@ -14,21 +14,25 @@ TOO_MUCH = np.array([0.84, 0.37, 0.0])  # vermilion and blue: told apart from ea
 TOO_LITTLE = np.array([0.0, 0.45, 0.70])
 
 
-def recall_figure(columns: NDArray, wrong: list[float], energies: NDArray | None) -> Figure:
+def recall_figure(columns: NDArray, wrong: list[float], energies: NDArray | None, *, title: str = "") -> Figure:
     """Patterns from damaged to recalled to stored, and below them how the energy falls on the way.
 
     `columns` [steps + 2, shown, height, width] has values in [0, 1]: the damaged patterns, each read step and the
     stored ones; `wrong` is the mean number of wrong values in each, and `energies` [steps + 2, n] those of all
-    patterns. Half of the patterns are drawn on the left and half on the right.
+    patterns. `title` may have several lines. Half of the patterns are drawn on the left and half on the right.
     """
     steps, shown, height, width = columns.shape
     rows = -(-shown // 2)
     tile = 0.76 if steps <= 7 else 5.3 / steps  # inches
-    drawings, panel = rows * tile * height / width, 0.0 if energies is None else 1.15
-    top, bottom, between, side, middle = 0.42, 0.1, 0.26, 0.47, 0.55
+    letters = 13 * tile  # points: "128 wrong" is as wide as a tile
+    heading = 0.22 * len(title.splitlines()) + 0.1
+    drawings, panel = rows * tile * height / width, 0.0 if energies is None else 1.2
+    top, between, side, middle = heading + 0.4, 0.36, 0.68, 0.72
+    bottom = 0.1 if energies is None else 0.5
     tall = top + drawings + (between + panel if energies is not None else 0) + bottom
     wide = 2 * steps * tile + side + middle + 0.05
     figure = Figure(figsize=(wide, tall))
+    figure.text(0.5, 1 - 0.08 / tall, title, fontsize=11, ha="center", va="top", linespacing=1.3)
     for half, part in enumerate((slice(0, rows), slice(rows, shown))):
         if not len(columns[0, part]):
             continue
@@ -36,8 +40,8 @@ def recall_figure(columns: NDArray, wrong: list[float], energies: NDArray | None
         here = figure.add_axes((left, 1 - (top + drawings) / tall, across, drawings / tall))
         _mosaic(here, columns[:, part], rows)
         for column in range(steps):
-            title = _column_title(column, steps, wrong)
-            here.text(column + 0.5, -0.05, title, fontsize=8, ha="center", va="bottom", linespacing=1.15)
+            name = _column_title(column, steps, wrong)
+            here.text(column + 0.5, -0.05, name, fontsize=letters, ha="center", va="bottom", linespacing=1.15)
         if energies is not None:
             _energy_panel(figure.add_axes((left, bottom / tall, across, panel / tall)), energies, part, steps)
     return figure
@@ -77,10 +81,12 @@ def _energy_panel(axis: Axes, energies: NDArray, part: slice, steps: int) -> Non
     axis.plot(places, energies[:, part], "o-", color="#444444", lw=1, ms=2.5)
     margin = 0.05 * float(np.ptp(energies)) or 1.0
     axis.set(xlim=(-0.5, steps - 0.5), ylim=(energies.min() - margin, energies.max() + margin))
-    axis.set_xticks([])
-    axis.set_title("energy of each pattern above (grey: of 90 % of all)", fontsize=8, pad=4)
-    axis.tick_params(labelsize=7, length=2)
-    axis.spines[["top", "right", "bottom"]].set_visible(False)
+    axis.set_xticks(places, ["damaged", *map(str, places[1:-1]), "stored"])
+    axis.set_xlabel("read step", fontsize=10, labelpad=1)
+    axis.set_ylabel("energy", fontsize=10, labelpad=1)
+    axis.set_title("energy of each pattern above (grey: of 90 % of all)", fontsize=10, pad=4)
+    axis.tick_params(labelsize=9.5, length=2)
+    axis.spines[["top", "right"]].set_visible(False)
 
 
 def damage_figure(rows: dict[str, NDArray]) -> Figure:

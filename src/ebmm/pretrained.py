@@ -3,6 +3,7 @@
 import inspect
 import json
 from collections.abc import Callable, Mapping
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -78,9 +79,23 @@ def _describe_energy(model: EBMM) -> dict[str, Any]:
 
 def writable_names(energy: Energy, where: Where) -> list[str]:
     """The dotted names of the arrays that writing may change, layer by layer."""
+    return [name for names in _names_by_layer(energy, where) for name in names]
+
+
+def layer_names(energy: Energy, where: Where) -> list[str]:
+    """The dotted name of each layer that writing may change: what the names of its arrays have in common."""
+
+    def common(names: list[str]) -> str:
+        parts = zip(*(name.split(".") for name in names), strict=False)
+        return ".".join(same[0] for same in takewhile(lambda part: len(set(part)) == 1, parts))
+
+    return [common(names) for names in _names_by_layer(energy, where)]
+
+
+def _names_by_layer(energy: Energy, where: Where) -> list[list[str]]:
     names = list(named_arrays(energy))
     marks = jax.tree.unflatten(jax.tree.structure(eqx.filter(energy, eqx.is_array)), names)
-    return jax.tree.leaves(named_layers(marks, where))
+    return [jax.tree.leaves(layer) for layer in named_layers(marks, where)]
 
 
 def _name(leaf: Any) -> str:

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from ebmm.evaluation.errors import Errors
-from ebmm.evaluation.report import energy_report, energy_table, error_report, error_table, strength_table
+from ebmm.evaluation.report import energy_report, energy_table, error_report, error_table, of_pairs, strength_table
 
 
 @pytest.fixture
@@ -65,7 +65,11 @@ def test_energies_left_out_do_not_count():
     report = energy_report({"memories": np.ma.zeros((1, 2)), "non-memories": non_memories})
     expected = {"mean": 1.0, "low": 1.0, "high": 1.0, "told_apart": 1.0, "not_finite": 0}
     assert report["non-memories"] == expected
-    assert "100.0%" in shown(energy_table(report))
+    assert "100 %" in shown(energy_table(report))
+
+
+def test_a_hundred_per_cent_of_pairs_are_all():
+    assert [of_pairs(share) for share in (1.0, 0.99998, 0.5)] == ["100 %", "99.99 %", "50 %"]
 
 
 def test_energies_that_are_no_numbers_are_counted_and_a_kind_without_any_has_no_mean():

@@ -9,6 +9,7 @@ from .bench import bench
 from .compiled import keep_compiled
 from .data import get, list_datasets, show
 from .evaluate import evaluate
+from .figure import figure
 from .images import read, write
 from .inspect import inspect
 from .recall import recall
@@ -31,6 +32,7 @@ def commands() -> SubcommandApp:
     app.command(curve)
     app.command(bench)
     app.command(table)
+    app.command(figure)
     app.command(name="list")(list_experiments)
     app.command(data, name="data")
     return app

@@ -11,7 +11,6 @@ import jax
 import tyro
 from jaxtyping import PRNGKeyArray
 from rich.console import Console
-from rich.progress import track
 
 from ..checks import check_seed
 from ..data import DATASETS
@@ -29,7 +28,7 @@ from ..interface import AbstractMemoryModel
 from ..memory import Memory
 from ..pretrained import model_hash
 from ..provenance import provenance
-from .output import check_place, save_figure, told_plainly
+from .output import bar, check_place, save_figure, told_plainly
 
 Report = dict[str, Any]
 
@@ -112,8 +111,7 @@ class Measuring:
         return jax.random.fold_in(jax.random.key(self.seed), index)
 
     def bar(self, what: str) -> Watch:
-        console = self.console
-        return lambda steps: track(steps, what, console=console, transient=True, disable=not console.is_terminal)
+        return bar(self.console, what)
 
     def check(self, batches: int, kinds: Sequence[AbstractDistortion]) -> None:
         """Refuse what could not be measured before anything is."""

@@ -1,4 +1,4 @@
-"""What every command does at its door and at its end: plain errors, checked places, whole files."""
+"""What every command does at its door, on its way and at its end: plain errors, checked places, bars, whole files."""
 
 import importlib.util
 import io
@@ -8,6 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rich.console import Console
+from rich.progress import track
+
+from ..evaluation.errors import Watch
 from ..files import write_whole
 
 if TYPE_CHECKING:
@@ -64,7 +68,16 @@ def has_matplotlib() -> bool:
     return importlib.util.find_spec("matplotlib") is not None
 
 
+def bar(console: Console, what: str) -> Watch:
+    """A progress bar for whatever goes through batches; none where nobody looks."""
+    return lambda steps: track(steps, what, console=console, transient=True, disable=not console.is_terminal)
+
+
 def save_figure(figure: "Figure", path: Path) -> None:
+    write_whole({path: as_png(figure)})
+
+
+def as_png(figure: "Figure") -> bytes:
     png = io.BytesIO()
     figure.savefig(png, dpi=150)
-    write_whole({path: png.getvalue()})
+    return png.getvalue()

@@ -6,10 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import track
 
 from ..checks import check_seed
-from ..evaluation.errors import Watch
 from ..files import as_json
 from ..paper import (
     TABLES,
@@ -26,7 +24,7 @@ from ..paper import (
 )
 from ..training.progress import Diverged
 from ..training.run import Run
-from .output import check_place, save_figure, told_plainly
+from .output import bar, check_place, save_figure, told_plainly
 from .train import named, shown, stop_signals
 
 
@@ -154,10 +152,6 @@ def keep(console: Console, table: PaperTable, cell: Cell, folder: Path) -> None:
     path = save_cell(table, cell, folder)
     spread = f"({cell.low:.2f} to {cell.high:.2f})"
     console.print(f"{cell.value:.2f} {spread} over {cell.batches} batches: {path}", soft_wrap=True, highlight=False)
-
-
-def bar(console: Console, what: str) -> Watch:
-    return lambda steps: track(steps, what, console=console, transient=True, disable=not console.is_terminal)
 
 
 def draw(table: PaperTable, cells: dict[tuple[str, int], Cell], picture: Path) -> dict[str, Path]:

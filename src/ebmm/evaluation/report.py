@@ -1,5 +1,6 @@
 """What was measured, as plain data for a results file and as tables for a person."""
 
+import math
 from dataclasses import asdict
 from typing import Any
 
@@ -93,5 +94,10 @@ def energy_table(levels: dict[str, Any]) -> Table:
     for name, spread in levels.items():
         apart = spread.get("told_apart")
         cells = ("–" if spread[key] is None else f"{spread[key]:.3f}" for key in ("mean", "low", "high"))
-        table.add_row(name, *cells, "–" if apart is None else f"{apart:.1%}")
+        table.add_row(name, *cells, "–" if apart is None else of_pairs(apart))
     return table
+
+
+def of_pairs(share: float) -> str:
+    """In per cent, rounded down: 100 % are all pairs."""
+    return f"{math.floor(10_000 * share) / 100:g} %"
