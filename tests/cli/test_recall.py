@@ -113,6 +113,17 @@ def test_more_patterns_than_were_trained_for_are_warned_of(rnn):
     assert load_warning(ebmm.Memory(rnn, "small"), 1000) is None
 
 
+def test_fewer_patterns_are_warned_of_where_they_are_recalled_worse(rnn):
+    errors = {"8": 2, "32": 31, "64": 2, "96": 7}
+    memory = ebmm.Memory(rnn, "small", trained={"patterns": 64, "error_by_patterns": errors})
+    warning = load_warning(memory, 32)
+    assert warning is not None
+    assert "32 patterns are fewer than the 64" in warning
+    assert "about 31 wrong values a pattern, not the about 2" in warning
+    assert load_warning(memory, 8) is None  # as good as ever
+    assert load_warning(ebmm.Memory(rnn, "small", trained={"patterns": 64}), 8) is None
+
+
 def test_compiled_code_is_kept_unless_jax_was_told_where(tmp_path, monkeypatch):
     monkeypatch.setattr("ebmm.cli.compiled.user_folder", lambda: tmp_path)
     names = ("jax_compilation_cache_dir", "jax_persistent_cache_min_compile_time_secs")
