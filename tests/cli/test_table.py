@@ -235,12 +235,18 @@ def test_the_page_of_other_systems_tells_all_of_a_cell(tmp_path, capsys):
     picture = tmp_path / "baselines.png"
     main(["table", "baselines", "--results", str(tmp_path), "--markdown", "--picture", str(picture)])
     page = capsys.readouterr().out
-    assert "| VAE, 50 read steps | 0 | 64 | 98.50 | 95.00 to 101.00 | 109.08 | 1,000 | 30,000 | 4.3 |" in page
-    assert "VAE, 50 read steps, of size 0.03: the best on 8 batches of training drawings." in page
-    assert "| Memory Network | – | 64 | – | – | 3.9, interpolated | – | – | – |" in page
-    assert "told where a block is | 0 | 16 | 30.00 | – | – | 1 | – | – |" in page
+    assert "| VAE, 50 read steps | 0 | 98.50 | 95.00 to 101.00 | 109.08 | 1,000 of 64 | 30,000 | 4.3 |" in page
+    assert "Step sizes, the best of a grid on training drawings: VAE, 50 read steps: 0.03." in page
+    assert "| Memory Network | – | – | – | ≈3.9 | – | – | – |" in page
+    assert "Published, Memory Network: interpolated between 4.64" in page
+    assert "told where a block is | 0 | 30.00 | – | – | 1 of 16 | – | – |" in page
     assert "Trained on: some GPU." in page
     assert picture.read_bytes().startswith(b"\x89PNG")
+
+    main(["table", "baselines", "--results", str(tmp_path)])
+    printed = capsys.readouterr().out  # on 80 columns
+    assert "98.50" in printed
+    assert "…" not in printed
 
 
 def test_numbers_of_patterns_are_no_columns_of_the_other_systems():

@@ -62,43 +62,53 @@ def cost_grid(table: PaperTable, cells: Cells) -> Grid | None:
     return Grid("What a cell cost, by patterns stored", columns, rows, note)
 
 
-DETAILS = ("system", "floats", "patterns", "ours", "5 to 95 %", "published", "batches", "updates", "minutes")
+DETAILS = ("system", "floats", "ours", "5 to 95 %", "published", "batches", "updates", "minutes")
 
 
 def damage_grid(table: PaperTable, cells: Cells, column: Column) -> Grid:
     """All there is to tell of the cells of one column, a row each."""
     systems = [system for system, of in table.places if of == column]
-    rows = [_details(table, system, column, cells.get((system.name, column.name))) for system in systems]
-    there = [(system, cells[system.name, column.name]) for system in systems if (system.name, column.name) in cells]
-    trained = [cell for _, cell in there if cell.minutes is not None]
-    parts = [f"Percentiles are over batches; minutes are of training, without compiling; {MISSING}: not there."]
+    own = {system: cell for system in systems if (cell := cells.get((system.name, column.name))) is not None}
+    rows = [_details(table, system, column, own.get(system)) for system in systems]
+    parts = [
+        "Percentiles are over batches, of so many patterns each; minutes are of training, without compiling; "
+        f"{MISSING}: not there."
+    ]
     parts += [
         f"Published, {system.label}: {note}."
         for system in systems
-        if (note := table.notes.get(system.published or "")) and table.published_for(system, column) is not None
+        if table.published_for(system, column) is not None and (note := _note(table, system))
     ]
-    parts += [
-        f"{system.label}, of size {search['chosen']:g}: the best on {search['batches']} batches of training drawings."
-        for system, cell in there
-        if (search := cell.origin.get("search")) is not None
-    ]
-    parts += [f"Trained on: {_devices(trained)}."] if trained else []
+    searches = {system.label: cell.origin["search"] for system, cell in own.items() if "search" in cell.origin}
+    if searches:
+        sizes = "; ".join(f"{label}: {search['chosen']:g}" for label, search in searches.items())
+        parts.append(f"Step sizes, the best of a grid on training drawings: {sizes}.")
+    trained = [cell for cell in own.values() if cell.minutes is not None]
+    if trained:
+        parts.append(f"Trained on: {_devices(trained)}.")
     return Grid(f"{table.title}, {column.label}", DETAILS, rows, " ".join(parts))
 
 
 def _details(table: PaperTable, system: System, column: Column, cell: Cell | None) -> tuple[str, ...]:
     printed = table.published_for(system, column)
-    patterns, published = str(patterns_at(system, column)), MISSING if printed is None else str(printed)
-    if table.notes.get(system.published or "", "").startswith("interpolated") and printed is not None:
-        published = f"{printed}, interpolated"
+    about = "≈" if _note(table, system).startswith("interpolated") else ""
+    published = MISSING if printed is None else f"{about}{printed}"
     if cell is None:
-        return (system.label, MISSING, patterns, MISSING, MISSING, published, MISSING, MISSING, MISSING)
-    updates = MISSING if cell.updates is None else f"{cell.updates:,}"
-    minutes = MISSING if cell.minutes is None else f"{cell.minutes:.1f}"
-    # The percentiles of a single batch are the batch.
-    spread = f"{cell.low:.2f} to {cell.high:.2f}" if cell.batches > 1 else MISSING
-    ours = (f"{cell.value:.2f}", spread, published, f"{cell.batches:,}", updates, minutes)
-    return (system.label, f"{cell.memory_size:,}", patterns, *ours)
+        return (system.label, MISSING, MISSING, MISSING, published, MISSING, MISSING, MISSING)
+    return (
+        system.label,
+        f"{cell.memory_size:,}",
+        f"{cell.value:.2f}",
+        f"{cell.low:.2f} to {cell.high:.2f}" if cell.batches > 1 else MISSING,
+        published,
+        f"{cell.batches:,} of {cell.patterns}",
+        MISSING if cell.updates is None else f"{cell.updates:,}",
+        MISSING if cell.minutes is None else f"{cell.minutes:.1f}",
+    )
+
+
+def _note(table: PaperTable, system: System) -> str:
+    return table.notes.get(system.published or "", "")
 
 
 def as_rich(table: PaperTable, cells: Cells, *, width: int = WIDE) -> list[Table]:
@@ -149,7 +159,7 @@ def as_objects(table: PaperTable, cells: Cells) -> list[dict[str, Any]]:
             "batches": values.get("batches"),
         }
         if column.damage is not None:
-            note = None if found["published"] is None else table.notes.get(system.published or "")
+            note = None if found["published"] is None else _note(table, system) or None
             found |= {"damage": column.damage, "published_note": note}
             found |= {name: values.get(name) for name in ("low", "high", "updates", "minutes")}
         objects.append(found)
