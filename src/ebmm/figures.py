@@ -1,7 +1,7 @@
 """Pictures of what a memory does. Needs matplotlib: `pip install 'ebmm[demo]'`."""
 
 from itertools import cycle
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -210,4 +210,35 @@ def table_figure(
         axis.set_title(f"{kind} (open marks, dotted: the paper)", fontsize=10)
         axis.spines[["top", "right"]].set_visible(False)
         axis.legend(frameon=False, fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=2)
+    return figure
+
+
+class Bar(NamedTuple):
+    """The mean and the 5- and 95-percentiles of ours, if measured, and the paper's number, if there is one."""
+
+    ours: tuple[float, float, float] | None
+    published: float | int | None
+
+
+def bars_figure(title: str, panels: dict[str, dict[str, Bar]]) -> Figure:
+    """Errors of many systems: a panel for each kind of damage, in it a bar for each system."""
+    rows = max(map(len, panels.values()))
+    figure = Figure(figsize=(6.6 * len(panels), 1.2 + 0.32 * rows), layout="constrained")
+    for axis, (damage, bars) in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True):
+        for row, bar in enumerate(bars.values()):
+            if bar.ours is not None:
+                mean, low, high = bar.ours
+                axis.barh(row, mean, color=COLOURS[0], height=0.7)
+                axis.plot([low, high], [row, row], color="black", lw=1)
+                axis.annotate(f"{mean:.2f}", (max(mean, high), row), xytext=(9, 0), textcoords="offset points",
+                              va="center", fontsize=8)  # fmt: skip
+            if bar.published is not None:
+                axis.plot(bar.published, row, "D", color="black", mfc="white", ms=5)
+        axis.set_yticks(range(len(bars)), list(bars), fontsize=8)
+        axis.invert_yaxis()
+        axis.set_xscale("symlog", linthresh=1)
+        axis.set_xticks([0, 1, 10, 100], ["0", "1", "10", "100"])
+        axis.set(xlabel=title.lower(), xlim=(0, 500))
+        axis.set_title(f"{damage} (diamonds: the paper)", fontsize=10)
+        axis.spines[["top", "right"]].set_visible(False)
     return figure

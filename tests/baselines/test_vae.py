@@ -83,7 +83,7 @@ def test_the_energy_is_the_joint_likelihood(small):
 
 def test_reading_alternates_between_latents_and_pattern(small, float64):
     """Finite differences for the step on z, and the better end for every pixel."""
-    model = jax.tree.map(lambda leaf: leaf.astype(jnp.float64), small)
+    model = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float64), small)
     query = images(1, 9).astype(jnp.float64)[0]
     pattern, latents, expected = query, np.asarray(model.encode(query)[0]), []
     for _ in range(3):
@@ -127,3 +127,13 @@ def test_training_lowers_the_bound():
 def test_what_makes_no_sense_is_refused(wrong):
     with pytest.raises(ValueError, match="got"):
         VAE(**({"pattern_shape": (8, 8, 1), "key": jax.random.key(0)} | wrong))
+
+
+def test_the_same_network_can_be_read_in_other_steps(small):
+    queries = images(2, 9)
+    other = small.read_with(steps=2, rate=0.02)
+    assert (other.read_steps, other.latents) == (2, 4)
+    expected, found = small.read((), queries), other.read((), queries)
+    np.testing.assert_array_equal(found.trajectory, expected.trajectory[:2])
+    faster = small.read_with(steps=3, rate=0.2).read((), queries)
+    assert not np.array_equal(faster.energies[-1], expected.energies[-1])

@@ -5,13 +5,14 @@ from dataclasses import replace
 
 import pytest
 
-from ebmm.baselines import Hopfield
+from ebmm.baselines import ExactStore, Hopfield
 from ebmm.cli import main
-from ebmm.experiments import EXPERIMENTS
-from ebmm.paper import TABLES, Cell, System, save_cell
-from ebmm.training.settings import Stage
+from ebmm.evaluation.protocols import PROTOCOLS, Protocol
+from ebmm.experiments import EXPERIMENTS, Experiment
+from ebmm.paper import TABLES, Cell, Column, System, save_cell, search
+from ebmm.training.settings import Settings, Stage
 
-BINARY = TABLES["binary"]
+BINARY, BASELINES = TABLES["binary"], TABLES["baselines"]
 
 
 @pytest.fixture
@@ -41,12 +42,13 @@ def tiny(monkeypatch):
         System("hopfield", "Hopfield", build=lambda _: Hopfield(pattern_shape=(16,)), batches=3),
         System("ebmm-rnn", "EBMM", experiment="debug", published="ebmm-rnn", batches=5),
     )
+    columns = (Column("4", "4 patterns", "strings", 4),)
     debug = EXPERIMENTS["debug"]
     settings = replace(debug.settings, updates=30, stages=(Stage(4, 2, 30),), snapshot=10, average=None)
     monkeypatch.setitem(
         EXPERIMENTS, "debug", replace(debug, settings=settings, sizes=debug.sizes | {"hops": 1}, steps=1, held_out=0)
     )
-    monkeypatch.setitem(TABLES, "binary", replace(BINARY, patterns=(4,), systems=systems, chance=4.0))
+    monkeypatch.setitem(TABLES, "binary", replace(BINARY, columns=columns, systems=systems, chance=4.0))
 
 
 def test_it_prints_ours_beside_the_paper_s(results, capsys, monkeypatch):
@@ -165,3 +167,88 @@ def test_a_run_of_another_experiment_is_no_cell(tmp_path):
     (run / "config.json").write_text("[]")
     with pytest.raises(SystemExit, match="config.json is damaged"):
         main(["table", "binary", "--add", str(run), "--results", str(tmp_path)])
+
+
+@pytest.fixture
+def by_damage(monkeypatch):
+    """The table of other systems on strings of 16 bits: one training for four cells, two yardsticks, two stores."""
+    columns = (Column("block", "half", "halved"), Column("salt", "salt", "salted"))
+    for column, damage in zip(columns, ("bits:0.5", "salt-and-pepper:0.15"), strict=True):
+        monkeypatch.setitem(PROTOCOLS, column.on, Protocol("strings", 64, damage, bits=16))
+    vaes = [System(f"vae-{n}", f"VAE, {n}", experiment="tiny-vae", read_steps=n, batches=4) for n in (2, 3)]
+
+    def store(patterns):
+        return ExactStore((16,), patterns=patterns, domain=(-1.0, 1.0))
+
+    systems = (
+        System("nothing", "doing nothing", yardstick="nothing", batches=4),
+        System("exact", "exact", yardstick="exact", batches=4, patterns=8),
+        *(replace(vae, published="vae" if vae.read_steps == 2 else None, patterns=8) for vae in vaes),
+        System("store", "store", build=store, batches=4, patterns=8),
+        System("store-told", "store, told", build=store, batches=4, patterns=8, told=("block",), columns=("block",)),
+    )
+    settings = Settings(updates=2, stages=(Stage(8, 2, 2),), learning_rate=1e-2, snapshot=2, patience=None)
+    sizes = {"latents": 4, "hidden": 8}
+    tiny = Experiment("tiny-vae", "", "VAE", "halved", settings, "", sizes=sizes, bits=16)
+    monkeypatch.setitem(EXPERIMENTS, "tiny-vae", tiny)
+    monkeypatch.setattr(search, "RATES", (0.001, 0.1))
+    monkeypatch.setattr(search, "BATCHES", 2)
+    monkeypatch.setitem(TABLES, "baselines", replace(BASELINES, columns=columns, systems=systems))
+
+
+def test_one_training_fills_several_cells_each_with_its_own_step_size(by_damage, tmp_path, capsys):
+    results, runs = tmp_path / "results", tmp_path / "runs"
+    command = ["table", "baselines", "--run", "--json", "--results", str(results), "--runs", str(runs)]
+    main(command)
+    found = {(each["system"], each["damage"]): each for each in json.loads(capsys.readouterr().out)}
+    assert len(found) == 5 * 2 + 1
+    assert [path.name for path in runs.iterdir()] == ["tiny-vae"]
+    assert found["vae-2", "block"]["published"] == 109.08
+    assert found["vae-2", "block"]["updates"] == 2
+    assert found["nothing", "block"]["value"] == pytest.approx(4, abs=0.6)  # a quarter of 16 bits
+    assert (found["nothing", "block"]["patterns"], found["nothing", "block"]["memory_size"]) == (64, 0)
+    assert (found["store", "block"]["patterns"], found["store", "block"]["memory_size"]) == (8, 8)
+    assert found["store-told", "block"]["value"] < found["store", "block"]["value"]  # it is told what to compare
+    assert found["exact", "block"]["value"] == found["store-told", "block"]["value"]
+    for steps in (2, 3):
+        for damage in ("block", "salt"):
+            cell = json.loads((results / f"vae-{steps}-{damage}.json").read_text())
+            searched = cell["search"]
+            assert searched["chosen"] == float(min(searched["errors"], key=searched["errors"].get))
+            settings = cell["model"]["settings"]
+            assert (settings["read_steps"], settings["read_rate"]) == (steps, searched["chosen"])
+            assert len(cell["iterates"]) == steps
+            assert cell["protocol"]["damage"] == PROTOCOLS["halved" if damage == "block" else "salted"].damage
+
+    elsewhere = tmp_path / "elsewhere"
+    main(["table", "baselines", "--add", str(runs / "tiny-vae"), "--results", str(elsewhere)])
+    assert len(list(elsewhere.iterdir())) == 4
+    for path in elsewhere.iterdir():
+        assert json.loads(path.read_text())["value"] == json.loads((results / path.name).read_text())["value"]
+
+
+def test_the_page_of_other_systems_tells_all_of_a_cell(tmp_path, capsys):
+    origin = {"device": "some GPU", "search": {"chosen": 0.03, "batches": 8}}
+    made = {"updates": 30_000, "minutes": 4.26, "compile_minutes": 0.1, "origin": origin}
+    save_cell(BASELINES, Cell("vae-50", 64, 0, 98.5, 95.0, 101.0, 1000, [], damage="block", **made), tmp_path)
+    save_cell(BASELINES, Cell("deep-image-prior", 16, 0, 30.0, 30.0, 30.0, 1, [], damage="salt"), tmp_path)
+    picture = tmp_path / "baselines.png"
+    main(["table", "baselines", "--results", str(tmp_path), "--markdown", "--picture", str(picture)])
+    page = capsys.readouterr().out
+    assert "| VAE, 50 read steps | 0 | 98.50 | 95.00 to 101.00 | 109.08 | 1,000 of 64 | 30,000 | 4.3 |" in page
+    assert "Step sizes, the best of a grid on training drawings: VAE, 50 read steps: 0.03." in page
+    assert "| Memory Network | – | – | – | ≈3.9 | – | – | – |" in page
+    assert "Published, Memory Network: interpolated between 4.64" in page
+    assert "told where a block is | 0 | 30.00 | – | – | 1 of 16 | – | – |" in page
+    assert "Trained on: some GPU." in page
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+    main(["table", "baselines", "--results", str(tmp_path)])
+    printed = capsys.readouterr().out  # on 80 columns
+    assert "98.50" in printed
+    assert "…" not in printed
+
+
+def test_numbers_of_patterns_are_no_columns_of_the_other_systems():
+    with pytest.raises(SystemExit, match="--patterns 4: the table baselines has no such columns"):
+        main(["table", "baselines", "--patterns", "4"])

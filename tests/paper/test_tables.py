@@ -1,5 +1,6 @@
 """The published numbers, the cells on disk, and the rows of the table."""
 
+import json
 from functools import partial
 
 import equinox as eqx
@@ -8,12 +9,12 @@ import pytest
 
 from ebmm.baselines import SYSTEMS
 from ebmm.experiments import EXPERIMENTS
-from ebmm.paper import TABLES, Cell, load_cell, load_cells, save_cell
+from ebmm.paper import TABLES, Cell, experiment_at, load_cell, load_cells, patterns_at, save_cell
 from ebmm.paper.cells import _command, thinned
 from ebmm.pretrained import NETWORKS
 from ebmm.training.run import network_sizes
 
-BINARY = TABLES["binary"]
+BINARY, BASELINES = TABLES["binary"], TABLES["baselines"]
 
 
 def cell(system="mann", patterns=16, value=1.25, **more):
@@ -23,17 +24,18 @@ def cell(system="mann", patterns=16, value=1.25, **more):
 
 def test_the_paper_s_numbers_are_there_for_all_its_systems():
     assert len(BINARY.published) == 8 * 5
-    assert BINARY.published["ebmm-rnn", 96] == 4.2
-    assert BINARY.published["mann", 64] == 4.25
+    assert BINARY.published["ebmm-rnn", "96"] == 4.2
+    assert BINARY.published["mann", "64"] == 4.25
     assert {row for row, _ in BINARY.published} == {system.published for system in BINARY.systems} - {None}
     assert "1910.02720" in BINARY.source
 
 
-@pytest.mark.parametrize("patterns", BINARY.patterns)
-def test_every_cell_can_be_made_and_has_the_same_memory(patterns, key):
+@pytest.mark.parametrize("column", BINARY.columns, ids=lambda column: column.name)
+def test_every_cell_can_be_made_and_has_the_same_memory(column, key):
     """But for the modern Hopfield network, whose slots are the patterns."""
+    patterns = column.patterns
     for system in BINARY.systems:
-        name = BINARY.experiment_for(system, patterns)
+        name = experiment_at(system, column)
         if name is None:
             model = system.build(patterns)
             assert model.memory_size == (128 * patterns if system.name == "modern-hopfield" else 8256)
@@ -62,7 +64,7 @@ def test_other_files_in_the_folder_are_left_alone(tmp_path):
     (tmp_path / "small.json").write_text('{"wrong_bits": {}}')
     (tmp_path / "notes.json").write_text("{")
     save_cell(BINARY, cell(), tmp_path)
-    assert list(load_cells(BINARY, tmp_path)) == [("mann", 16)]
+    assert list(load_cells(BINARY, tmp_path)) == [("mann", "16")]
     assert load_cells(BINARY, tmp_path / "missing") == {}
 
 
@@ -87,11 +89,14 @@ def test_a_broken_cell_is_refused_in_a_sentence(change, message, tmp_path):
 def test_rows_and_columns_are_chosen_by_name():
     chosen = BINARY.chosen(("hopfield", "mann"), (64,))
     assert len(chosen.systems) == 7
-    assert chosen.patterns == (64,)
+    assert [column.patterns for column in chosen.columns] == [64]
     with pytest.raises(ValueError, match="--only man: expected .*mann"):
         BINARY.chosen(("man",))
     with pytest.raises(ValueError, match="--patterns 17: expected 16, 32"):
         BINARY.chosen((), (17,))
+    assert [system.name for system in BASELINES.chosen(("vae",)).systems] == ["vae-50", "vae-100", "vae-200"]
+    with pytest.raises(ValueError, match="--patterns 4: the table baselines has no such columns; .*--only"):
+        BASELINES.chosen((), (4,))
 
 
 def test_a_long_curve_is_averaged_and_its_gaps_left_out():
@@ -117,6 +122,48 @@ def test_a_long_curve_is_averaged_and_its_gaps_left_out():
 )
 def test_the_command_of_a_cell_names_no_folder_of_the_machine_it_was_made_on(command, expected):
     config = {"experiment": {"name": "binary-64"}, "command": command, "seed": 3}
-    found = _command(BINARY, BINARY.systems[-2], 64, config)
+    found = _command(BINARY, BINARY.systems[-2], BINARY.columns[3], config)
     assert expected in found
     assert "/tmp" not in found
+
+
+def test_the_numbers_of_other_systems_are_the_paper_s_and_say_where_they_are_not():
+    assert BASELINES.published["autoencoder", "salt"] == 9.57
+    assert ("mann", "salt") not in BASELINES.published
+    shown = {system.published for system in BASELINES.systems} - {None}
+    assert {row for row, _ in BASELINES.published} == shown
+    assert set(BASELINES.notes) <= shown
+    assert BASELINES.notes["memory-network"].startswith("interpolated")
+    assert 3.27 < BASELINES.published["memory-network", "block"] < 4.64
+
+
+def test_every_cell_of_the_other_systems_can_be_made():
+    """What sees damage in training has seen that of its column, as many patterns as its row says."""
+    learns_undamaged = ("omniglot-vae", "omniglot-kanerva-4", "omniglot-kanerva-64")
+    for system, column in BASELINES.places:
+        name = experiment_at(system, column)
+        assert [name, system.build, system.yardstick].count(None) == 2
+        if name is not None:
+            assert EXPERIMENTS[name].settings.stages[-1].patterns == patterns_at(system, column)
+            assert name in learns_undamaged or EXPERIMENTS[name].on == column.on
+        elif system.build is not None:
+            assert system.build(patterns_at(system, column)).pattern_shape == (32, 32, 1)
+    assert "ebmm-conv" not in [system.name for system, column in BASELINES.places if column.name == "salt"]
+
+
+def test_a_cell_of_a_kind_of_damage_is_named_after_it(tmp_path):
+    saved = cell("vae-50", 64, damage="salt")
+    path = save_cell(BASELINES, saved, tmp_path)
+    assert path.name == "vae-50-salt.json"
+    assert list(load_cells(BASELINES, tmp_path)) == [("vae-50", "salt")]
+    path.write_text(path.read_text().replace('"salt"', '"block"'))
+    with pytest.raises(ValueError, match="holds the cell of vae-50 with block: it is misnamed"):
+        load_cell(path)
+
+
+def test_a_cell_from_before_there_were_kinds_of_damage_is_read(tmp_path):
+    path = save_cell(BINARY, cell(), tmp_path)
+    content = json.loads(path.read_text())
+    del content["damage"]
+    path.write_text(json.dumps(content))
+    assert load_cell(path).column == "16"

@@ -1,6 +1,7 @@
 """The variational auto-encoder: a generative model of single patterns, read by sliding down its own energy."""
 
 import math
+from functools import partial
 
 import equinox as eqx
 import jax
@@ -37,7 +38,8 @@ class VAE(AbstractMemoryModel):
     channels: int = eqx.field(static=True)
     hidden: int = eqx.field(static=True)
     read_steps: int = eqx.field(static=True)
-    read_rate: float = eqx.field(static=True)
+    read_rate: float | Array
+    """A number, or an array where one compiled read serves many rates."""
 
     def __init__(
         self,
@@ -126,6 +128,13 @@ class VAE(AbstractMemoryModel):
         costs = jax.vmap(bound)(patterns, jax.random.split(key, len(patterns)))
         recalled = jax.vmap(lambda query: self.codec.decode(self.encode(query)[0]))(queries)
         return jnp.mean(costs), clamp(recalled, queries, known)
+
+    def read_with(self, *, steps: int, rate: float) -> "VAE":
+        """The same network, read in so many steps of this size."""
+        settings = {"latents": self.latents, "channels": self.channels, "hidden": self.hidden}
+        make = partial(VAE, self.pattern_shape, domain=self.domain, **settings, read_steps=steps, read_rate=rate)
+        other = eqx.filter_eval_shape(make, key=jax.random.key(0))
+        return eqx.tree_at(lambda model: (model.codec, model.posterior), other, (self.codec, self.posterior))
 
     def encode(self, pattern: Float[Array, "*pattern"]) -> tuple[Latents, Latents]:
         """The mean of q(z | x), and the logarithm of its standard deviations."""

@@ -2,7 +2,8 @@
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -13,12 +14,14 @@ from ..paper import (
     TABLES,
     Cell,
     PaperTable,
+    Place,
     System,
     as_markdown,
     as_objects,
     as_rich,
     cell_of,
-    cell_of_run,
+    cells_of_run,
+    experiment_at,
     load_cells,
     save_cell,
 )
@@ -47,18 +50,20 @@ def table(
     """Print a table of the paper with our numbers beside the published ones; train and measure what is missing.
 
     Args:
-        name: binary, wrong bits of random strings against their number.
+        name: binary, wrong bits of random strings against their number; or baselines, wrong pixels of Omniglot drawings
+            in the systems that the paper compares with, for two kinds of damage.
         run: Make the cells that are missing: train into --runs, measure, save. A cell that is there is left alone.
-        add: Folders of runs, as `ebmm train` leaves them, to measure and to put into the table.
+        add: Folders of runs, as `ebmm train` leaves them, to measure; every cell that they make is replaced.
         only: These systems only, by name or by its beginning: ebmm-rnn, hopfield, hopfield-hebb-synchronous, …
-        patterns: These numbers of patterns only.
+        patterns: These numbers of patterns only, in the table binary.
         minutes: Stop after so many minutes; a training that is not done goes on the next time.
         seed: Of the trainings. The test batches are the same whatever it is.
         results: The folder of the cells, one JSON each; results/NAME if left out.
         runs: Where the trainings go, each into a folder named after its experiment.
         markdown: Print a page of Markdown.
         json: Print a list of objects, and nothing else.
-        picture: Where to save a picture of the table; EBMM's training curves go beside it, into …-training.png.
+        picture: Where to save a picture of the table; for binary, EBMM's training curves go beside it, into
+            …-training.png.
     """
     console = Console(stderr=True)  # what goes on; the table alone is the output
     with told_plainly():
@@ -74,8 +79,8 @@ def table(
         chosen = whole.chosen(only, patterns)
         load_cells(chosen, folder)  # a broken one is told before hours of work, not after
         for each in add:
-            cell = cell_of_run(whole, each, watch=bar(console, f"Measuring {each.name}"))
-            keep(console, whole, cell, folder)
+            for cell in cells_of_run(whole, each, watch=partial(bar, console)):
+                keep(console, whole, cell, folder)
         failures = fill(console, chosen, folder, runs, seed, minutes) if run else []
         cells = load_cells(chosen, folder)
         pictures = {} if picture is None else draw(chosen, cells, picture)
@@ -89,7 +94,7 @@ def table(
         output = Console()
         for each in as_rich(chosen, cells, width=output.width):
             output.print(each)
-        if len(cells) < len(chosen.systems) * len(chosen.patterns):
+        if len(cells) < len(chosen.places):
             console.print(f"Not all cells are in {folder}. Make them with: ebmm table {name} --run", soft_wrap=True)
     if failures:
         raise SystemExit("\n".join(f"ebmm: {failure}" for failure in failures))
@@ -99,44 +104,51 @@ def fill(console: Console, table: PaperTable, folder: Path, runs: Path, seed: in
     """Make what is missing, first what needs no training; returns what could not be trained."""
     deadline = float("inf") if minutes is None else time.monotonic() + 60 * minutes
     there, failures = load_cells(table, folder), []
-    systems = sorted(table.systems, key=lambda system: system.build is None)
-    missing = [(s, n) for s in systems for n in table.patterns if (s.name, n) not in there]
+    missing = jobs([(s, c) for s, c in table.places if (s.name, c.name) not in there])
     with stop_signals() as signals:
 
         def is_over() -> bool:
             return bool(signals) or time.monotonic() > deadline
 
-        for index, (system, patterns) in enumerate(missing):
+        for index, places in enumerate(missing):
+            to_go = sum(map(len, missing[index:]))
             if signals or (index and is_over()):  # each call gets somewhere, however short
-                console.print(f"Stopped; cells to go: {len(missing) - index}. The same command goes on.")
+                console.print(f"Stopped; cells to go: {to_go}. The same command goes on.")
                 break
-            console.print(f"{system.label}, {patterns} patterns ({index + 1} of {len(missing)})", highlight=False)
+            told = "; ".join(f"{system.label}, {column.label}" for system, column in places)
+            console.print(f"{told} (cells to go: {to_go})", highlight=False)
             try:
-                cell = make(console, table, system, patterns, runs, seed, is_over)
+                for cell in made(console, table, places, runs, seed, is_over):
+                    keep(console, table, cell, folder)
             except Diverged as error:
-                failures.append(f"{system.name} with {patterns} patterns: {error}")
-                continue
-            if cell is None:
-                console.print(f"Stopped in training; cells to go: {len(missing) - index}. The same command goes on.")
+                failures += [f"{system.name}, {column.label}: {error}" for system, column in places]
+            except Stopped:
+                console.print(f"Stopped in training; cells to go: {to_go}. The same command goes on.")
                 break
-            keep(console, table, cell, folder)
     return failures
 
 
-def make(
-    console: Console,
-    table: PaperTable,
-    system: System,
-    patterns: int,
-    runs: Path,
-    seed: int,
-    is_over: Callable[[], bool],
-) -> Cell | None:
-    """One cell, or None where its training was stopped before its end."""
-    watch = bar(console, "Measuring")
-    experiment = table.experiment_for(system, patterns)
+def jobs(places: list[Place]) -> list[list[Place]]:
+    """The places that one training fills belong together; what is built comes first, each by itself."""
+    found: dict[Place | str, list[Place]] = {}
+    for place in sorted(places, key=lambda place: place[0].experiment is not None):
+        found.setdefault(experiment_at(*place) or place, []).append(place)
+    return list(found.values())
+
+
+class Stopped(Exception):
+    """A training was stopped before its end."""
+
+
+def made(
+    console: Console, table: PaperTable, places: list[Place], runs: Path, seed: int, is_over: Callable[[], bool]
+) -> Iterator[Cell]:
+    """The cells of one job, trained for if need be."""
+    system, column = places[0]
+    experiment = experiment_at(system, column)
     if experiment is None:
-        return cell_of(table, system, patterns, watch=watch)
+        yield cell_of(table, system, column, watch=bar(console, "Measuring"))
+        return
     folder = runs / experiment
     run = Run.open(named(experiment), folder, seed=seed, resume=(folder / "config.json").exists())
     if not run.trainer.is_done:
@@ -144,7 +156,9 @@ def make(
             if is_over():
                 break
         run.save()
-    return cell_of_run(table, folder, watch=watch) if run.trainer.is_done else None
+    if not run.trainer.is_done:
+        raise Stopped
+    yield from cells_of_run(table, folder, places=places, watch=partial(bar, console))
 
 
 def keep(console: Console, table: PaperTable, cell: Cell, folder: Path) -> None:
@@ -154,27 +168,46 @@ def keep(console: Console, table: PaperTable, cell: Cell, folder: Path) -> None:
     console.print(f"{cell.value:.2f} {spread} over {cell.batches} batches: {path}", soft_wrap=True, highlight=False)
 
 
-def draw(table: PaperTable, cells: dict[tuple[str, int], Cell], picture: Path) -> dict[str, Path]:
+def draw(table: PaperTable, cells: dict[tuple[str, str], Cell], picture: Path) -> dict[str, Path]:
     """The pictures by what they show."""
+    return draw_by_damage(table, cells, picture) if table.by_damage else draw_by_patterns(table, cells, picture)
+
+
+def draw_by_damage(table: PaperTable, cells: dict[tuple[str, str], Cell], picture: Path) -> dict[str, Path]:
+    from ..figures import Bar, bars_figure
+
+    panels = {}
+    for column in table.columns:
+        bars = panels[column.label] = {}
+        for system in (system for system, of in table.places if of == column):
+            cell = cells.get((system.name, column.name))
+            ours = None if cell is None else (cell.value, cell.low, cell.high)
+            bars[system.label] = Bar(ours, table.published_for(system, column))
+    save_figure(bars_figure(table.title, panels), picture)
+    return {f"{table.title}, ours and the paper's": picture}
+
+
+def draw_by_patterns(table: PaperTable, cells: dict[tuple[str, str], Cell], picture: Path) -> dict[str, Path]:
     from ..figures import table_figure, training_figure
+
+    def ours(system: System) -> dict[int, float | int]:
+        own = (cells.get((system.name, column.name)) for column in table.columns)
+        return {cell.patterns: cell.value for cell in own if cell is not None}
+
+    def theirs(system: System) -> dict[int, float | int]:
+        printed = {column.patterns: table.published_for(system, column) for column in table.columns}
+        return {count: value for count, value in printed.items() if count is not None and value is not None}
 
     kinds = {
         "trained": [system for system in table.systems if system.experiment is not None],
         "nothing learned": [system for system in table.systems if system.experiment is None],
     }
     panels = {
-        kind: {
-            system.label: {
-                "ours": {n: cells[system.name, n].value for n in table.patterns if (system.name, n) in cells},
-                "published": {
-                    n: value for n in table.patterns if (value := table.published_for(system, n)) is not None
-                },
-            }
-            for system in systems
-        }
+        kind: {system.label: {"ours": ours(system), "published": theirs(system)} for system in systems}
         for kind, systems in kinds.items()
         if systems
     }
+    assert table.chance is not None
     save_figure(table_figure(table.title, panels, chance=table.chance), picture)
     pictures = {f"{table.title} against the number of patterns, ours and the paper's": picture}
     curves = {

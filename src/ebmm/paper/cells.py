@@ -3,6 +3,7 @@
 import json
 import shlex
 import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -10,23 +11,27 @@ from typing import Any
 import jax
 import numpy as np
 
-from ..evaluation.errors import Spread, Watch, measure_errors
-from ..evaluation.protocols import PROTOCOLS
+from ..baselines import VAE
+from ..evaluation.errors import Errors, Spread, Watch, measure_errors
+from ..evaluation.protocols import PROTOCOLS, Protocol
+from ..evaluation.report import FLOAT_BITS
 from ..files import as_json, check_version, must_exist, write_whole
 from ..interface import AbstractMemoryModel
 from ..pretrained import describe, load_model, model_hash
 from ..provenance import provenance
 from ..training.run import metrics_of
-from .tables import PaperTable, System
+from .search import RateErrors, rate_errors
+from .tables import Column, PaperTable, Place, System, experiment_at, patterns_at
 
 FORMAT, VERSION = "ebmm-cell", 1
 SEED = 0  # of the test batches, which are the same for all systems
+AT_ONCE = 40  # batches in a compiled call on an accelerator
 POINTS = 100  # of a training curve that is kept
 
 
 @dataclass(frozen=True)
 class Cell:
-    """What was measured of one system with one number of patterns."""
+    """What was measured of one system in one column."""
 
     system: str
     patterns: int
@@ -46,90 +51,147 @@ class Cell:
     compile_minutes: float | None = None
     curve: dict[str, list[float | int]] | None = None
     """`update` and `error` of the training, averaged to a hundred points."""
+    damage: str | None = None
+    """The column, in a table that has one for each kind of damage."""
     origin: dict[str, Any] = field(default_factory=dict)
     """Everything else in the file: what was built or trained, and the provenance."""
 
+    @property
+    def column(self) -> str:
+        return str(self.patterns) if self.damage is None else self.damage
 
-def cell_of(table: PaperTable, system: System, patterns: int, *, watch: Watch = iter) -> Cell:
-    """Build a system that learns nothing, and measure it."""
-    assert system.build is not None
-    model = system.build(patterns)
-    command = f"ebmm table {table.name} --run --only {system.name} --patterns {patterns}"
-    cell = _measured(table, system, patterns, model, watch)
+
+def cell_of(table: PaperTable, system: System, column: Column, *, watch: Watch = iter) -> Cell:
+    """Measure a yardstick, or a system that learns nothing and is built."""
+    model = None if system.build is None else system.build(patterns_at(system, column))
+    cell = _measured(system, column, model, watch)
+    command = f"ebmm table {table.name} --run {_choice(system, column)}"
     return replace(cell, origin={**cell.origin, **provenance(seed=SEED), "command": command})
 
 
-def cell_of_run(table: PaperTable, folder: Path, *, watch: Watch = iter) -> Cell:
-    """Measure the model of a run; its place in the table follows from its experiment."""
+def cells_of_run(
+    table: PaperTable,
+    folder: Path,
+    *,
+    places: Sequence[Place] | None = None,
+    watch: Callable[[str], Watch] = lambda what: iter,
+) -> Iterator[Cell]:
+    """Measure the model of a run for every cell that its experiment trains, or for these places among them."""
     config = _config(folder / "config.json")
     experiment, name = config["experiment"], config["experiment"]["name"]
-    system, patterns = _place(table, name, folder)
+    places = _places(table, name, folder) if places is None else places
     lines = metrics_of(folder)
     if not lines:
         raise ValueError(f"{folder} has no metrics yet; train it first.")
     model, saved_as = load_model(folder / "model")
     if saved_as != name:
         raise ValueError(f"{folder} describes a run of {name} and holds the model {saved_as}; expected one run.")
-    cell = _measured(table, system, patterns, model, watch)
     last = lines[-1]
     kept = ("seed", "commit", "ebmm", "jax", "python", "device")
     measuring = {key: value for key, value in provenance(seed=SEED).items() if key in kept}
-    origin = {
-        **cell.origin,
-        "experiment": experiment,
-        "start": config.get("start"),
-        "command": _command(table, system, patterns, config),
-        **{key: config.get(key) for key in kept},
-        "measured_with": measuring,
-    }
-    return replace(
-        cell,
-        updates=last["update"],
-        minutes=last["seconds"] / 60,
-        compile_minutes=last["compile_seconds"] / 60,
-        curve=thinned(lines),
-        origin=origin,
-    )
+    for system, column, ready, search in _ready(model, places):
+        cell = _measured(system, column, ready, watch(f"{system.label}, {column.label}"))
+        origin = {
+            **cell.origin,
+            **search,
+            "experiment": experiment,
+            "start": config.get("start"),
+            "command": _command(table, system, column, config),
+            **{key: config.get(key) for key in kept},
+            "measured_with": measuring,
+        }
+        yield replace(
+            cell,
+            updates=last["update"],
+            minutes=last["seconds"] / 60,
+            compile_minutes=last["compile_seconds"] / 60,
+            curve=thinned(lines),
+            origin=origin,
+        )
 
 
-def _measured(table: PaperTable, system: System, patterns: int, model: AbstractMemoryModel, watch: Watch) -> Cell:
+def _ready(
+    model: AbstractMemoryModel, places: Sequence[Place]
+) -> Iterator[tuple[System, Column, AbstractMemoryModel, dict[str, Any]]]:
+    """The model as each place reads it, and how the step size was found; one search serves all rows of a column."""
+    found: dict[str, RateErrors] = {}
+    longest = max((system.read_steps or 0 for system, _ in places), default=0)
+    for system, column in places:
+        if system.read_steps is None:
+            yield system, column, model, {}
+            continue
+        assert isinstance(model, VAE)
+        if column.name not in found:
+            key = jax.random.fold_in(jax.random.key(SEED), 2)
+            found[column.name] = rate_errors(model, _protocol(system, column, model), steps=longest, key=key)
+        errors, steps = found[column.name], system.read_steps
+        yield system, column, model.read_with(steps=steps, rate=errors.best(steps)), {"search": errors.report(steps)}
+
+
+def _protocol(system: System, column: Column, model: AbstractMemoryModel | None) -> Protocol:
+    """The column's, with the patterns of the place; strings are as long as the model's."""
+    given = PROTOCOLS[column.on]
+    if model is not None and given.data == "strings":
+        given = replace(given, bits=model.pattern_shape[0])
+    return replace(given, patterns=patterns_at(system, column), reveal=given.reveal or column.name in system.told)
+
+
+def _measured(system: System, column: Column, model: AbstractMemoryModel | None, watch: Watch) -> Cell:
     """On the batches of `ebmm evaluate --seed 0`, so that either command can check the other."""
     began = time.perf_counter()
-    protocol = replace(PROTOCOLS[table.on], patterns=patterns, bits=model.pattern_shape[0])
-    key = jax.random.fold_in(jax.random.key(SEED), 0)
+    protocol = _protocol(system, column, model)
     errors = measure_errors(
-        model, protocol.episodes(), key=key, metric=protocol.metric, batches=system.batches, watch=watch
+        model,
+        protocol.episodes(),
+        key=jax.random.fold_in(jax.random.key(SEED), 0),
+        metric=protocol.metric,
+        batches=system.batches,
+        at_once=None if jax.default_backend() == "cpu" else AT_ONCE,
+        watch=watch,
     )
-    assert errors.iterates is not None
-    spread = Spread.of(errors.read)
+    iterates = _iterates(system, errors)
+    spread = Spread.of(iterates[:, -1])
     origin = {
         "protocol": asdict(protocol),
-        "model": {"hash": model_hash(model), **describe(model)},
+        "model": None if model is None else {"hash": model_hash(model), **describe(model)},
         "measuring_minutes": (time.perf_counter() - began) / 60,
     }
     return Cell(
         system.name,
-        patterns,
-        model.memory_size,
+        protocol.patterns,
+        _floats(system, errors) if model is None else model.memory_size,
         spread.mean,
         spread.low,
         spread.high,
         system.batches,
-        [asdict(Spread.of(values)) for values in errors.iterates.T],
+        [asdict(Spread.of(values)) for values in iterates.T],
+        damage=column.damage,
         origin=origin,
     )
 
 
-def _place(table: PaperTable, experiment: str, folder: Path) -> tuple[System, int]:
-    places = {
-        table.experiment_for(system, patterns): (system, patterns)
-        for system in table.systems
-        for patterns in table.patterns
-        if system.experiment is not None
-    }
-    if experiment not in places:
+def _iterates(system: System, errors: Errors) -> np.ndarray:
+    """[batches, read steps]; a yardstick has one step."""
+    found = errors.iterates if system.yardstick is None else getattr(errors, system.yardstick)[:, None]
+    assert found is not None
+    return found
+
+
+def _floats(system: System, errors: Errors) -> int:
+    """Of a yardstick's memory: only an exact store has one, and its bits are counted as floats."""
+    return round(float(errors.exact_bits.mean()) / FLOAT_BITS) if system.yardstick == "exact" else 0
+
+
+def _places(table: PaperTable, experiment: str, folder: Path) -> list[Place]:
+    places = [place for place in table.places if experiment_at(*place) == experiment]
+    if not places:
         raise ValueError(f"{folder} is a run of {experiment}, which is no cell of the table {table.name}.")
-    return places[experiment]
+    return places
+
+
+def _choice(system: System, column: Column) -> str:
+    """The options that choose a cell, or a row where columns cannot be chosen."""
+    return f"--only {system.name}" + ("" if column.patterns is None else f" --patterns {column.patterns}")
 
 
 def _config(path: Path) -> dict[str, Any]:
@@ -142,11 +204,11 @@ def _config(path: Path) -> dict[str, Any]:
     return config
 
 
-def _command(table: PaperTable, system: System, patterns: int, config: dict[str, Any]) -> str:
+def _command(table: PaperTable, system: System, column: Column, config: dict[str, Any]) -> str:
     """How to make the cell again, with folders that anyone could have in place of those that it was made in."""
     name, words = config["experiment"]["name"], shlex.split(config.get("command") or "")
     if words[:2] == ["ebmm", "table"]:
-        return f"ebmm table {table.name} --run --only {system.name} --patterns {patterns} --seed {config.get('seed')}"
+        return f"ebmm table {table.name} --run {_choice(system, column)} --seed {config.get('seed')}"
     if words[:2] != ["ebmm", "train"]:
         words = ["ebmm", "train", name, "--out", "", "--seed", str(config.get("seed"))]
     places, plain = {"--out": f"runs/{name}", "--start": "MODEL"}, []
@@ -170,21 +232,21 @@ def thinned(lines: list[dict[str, Any]]) -> dict[str, list[float | int]]:
     }
 
 
-def path_of(folder: Path, system: str, patterns: int) -> Path:
-    return folder / f"{system}-{patterns}.json"
+def path_of(folder: Path, system: str, column: str) -> Path:
+    return folder / f"{system}-{column}.json"
 
 
 def save_cell(table: PaperTable, cell: Cell, folder: Path) -> Path:
     content = asdict(cell)
     origin = content.pop("origin")
-    path = path_of(folder, cell.system, cell.patterns)
+    path = path_of(folder, cell.system, cell.column)
     write_whole({path: as_json({"format": FORMAT, "version": VERSION, "table": table.name, **content, **origin})})
     return path
 
 
-def load_cells(table: PaperTable, folder: Path) -> dict[tuple[str, int], Cell]:
-    """All cells of the table that are in a folder, by system and patterns; other files are left alone."""
-    places = [(system.name, patterns) for system in table.systems for patterns in table.patterns]
+def load_cells(table: PaperTable, folder: Path) -> dict[tuple[str, str], Cell]:
+    """All cells of the table that are in a folder, by system and column; other files are left alone."""
+    places = [(system.name, column.name) for system, column in table.places]
     return {place: load_cell(path_of(folder, *place)) for place in places if path_of(folder, *place).exists()}
 
 
@@ -202,14 +264,14 @@ def load_cell(path: Path) -> Cell:
     if not isinstance(content, dict) or content.pop("format", None) != FORMAT:
         raise ValueError(f"{path} is no cell of a table; expected a JSON object of format {FORMAT}. {hint}")
     check_version(path, content.pop("version", None))
+    content.setdefault("damage", None)  # a table without such columns does without
     names = [each.name for each in fields(Cell) if each.name != "origin"]
     missing = [name for name in names if name not in content]
     wrong = [name for name in NUMBERS if not isinstance(content.get(name), int | float)]
     if missing or wrong:
         raise ValueError(f"{path} is damaged: {(missing or wrong)[0]} is missing or no number. {hint}")
     cell = Cell(**{name: content.pop(name) for name in names}, origin=content)
-    if path != path_of(path.parent, cell.system, cell.patterns):
-        raise ValueError(
-            f"{path} holds the cell of {cell.system} with {cell.patterns} patterns: it is misnamed. {hint}"
-        )
+    if path != path_of(path.parent, cell.system, cell.column):
+        what = f"{cell.patterns} patterns" if cell.damage is None else cell.damage
+        raise ValueError(f"{path} holds the cell of {cell.system} with {what}: it is misnamed. {hint}")
     return cell
