@@ -62,6 +62,16 @@ def test_an_update_is_adamw_on_the_mean_gradient(rnn, string_episodes):
     assert report.dropped[0] == 0
 
 
+def test_what_comes_out_has_the_types_that_went_in(rnn, string_episodes):
+    """Down to weak types: otherwise the second call would be compiled once more."""
+    chosen = settings(step_back=20.0)
+    learner = Learner.of(rnn, chosen)
+    found, _ = eqx.filter_eval_shape(run, learner, string_episodes, chosen)
+    given = [jax.typeof(leaf) for leaf in jax.tree.leaves(eqx.filter(learner, eqx.is_array))]
+    returned = [leaf for leaf in jax.tree.leaves(found) if isinstance(leaf, jax.ShapeDtypeStruct)]
+    assert [(t.shape, t.dtype, t.weak_type) for t in given] == [(t.shape, t.dtype, t.weak_type) for t in returned]
+
+
 def test_episodes_in_groups_have_the_same_mean_gradient(rnn, string_episodes):
     alone, grouped = (
         run(Learner.of(rnn, chosen), string_episodes, chosen, episodes=4) for chosen in (settings(), settings(group=2))

@@ -50,7 +50,7 @@ class Learner(eqx.Module):
         learner = cls(model, transformation(settings).init(arrays), average, None)
         if settings.step_back is None:
             return learner
-        calm = Calm(_arrays(learner), jnp.array(jnp.nan), jnp.array(1.0))
+        calm = Calm(_arrays(learner), jnp.array(jnp.nan, float), jnp.array(1.0, float))
         return eqx.tree_at(lambda each: each.calm, learner, calm, is_leaf=lambda leaf: leaf is None)
 
     @property
