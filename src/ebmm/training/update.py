@@ -23,13 +23,19 @@ from .settings import Settings
 STEP_SIZES = ("write_rates", "read_rates")
 
 
-class Calm(eqx.Module):
-    """Where to step back to when the gradient explodes: the last state at which it was of its usual length."""
+LAG = 50  # updates between the states that can be stepped back to: 50 to 100 back the edge is not near any more
+RECOVERY = 1.01  # by which the steps grow again with each update
 
-    state: PyTree
-    """Model, optimizer and average."""
+
+class Calm(eqx.Module):
+    """Where to step back to when the gradient explodes: two states of model, optimizer and average from before."""
+
+    older: PyTree
+    newer: PyTree
+    age: Int[Array, ""]
+    """Updates since the newer was taken."""
     log_norm: Float[Array, ""]
-    """The usual length: a running mean of logarithms. NaN before the first update."""
+    """The usual length of the gradient: a running mean of logarithms. NaN before the first update."""
     scale: Float[Array, ""]
     """Of the learning rate: halved with every step back, and recovering since."""
 
@@ -50,7 +56,8 @@ class Learner(eqx.Module):
         learner = cls(model, transformation(settings).init(arrays), average, None)
         if settings.step_back is None:
             return learner
-        calm = Calm(_arrays(learner), jnp.array(jnp.nan, float), jnp.array(1.0, float))
+        here = _arrays(learner)
+        calm = Calm(here, here, jnp.array(0, jnp.int32), jnp.array(jnp.nan, float), jnp.array(1.0, float))
         return eqx.tree_at(lambda each: each.calm, learner, calm, is_leaf=lambda leaf: leaf is None)
 
     @property
@@ -161,11 +168,11 @@ def one_update(
 def stepped_back(
     before: Learner, updated: Learner, norm: Float[Array, ""], limit: float
 ) -> tuple[Learner, Bool[Array, ""]]:
-    """The updated learner; or, where the gradient is `limit` times as long as usual, the last calm one.
+    """The updated learner; or, where the gradient is `limit` times as long as usual, the older of the kept states.
 
     A model whose learned rates are past the edge of stability has long gradients on every batch, and no step that they
-    point to leads back. The state from which it went too far was calm: it is tried again with other batches and smaller
-    steps. The usual length follows slowly even then, so that a lasting change of scale is not taken for an explosion.
+    point to leads back. It is tried again from well before the edge, with other batches and smaller steps. The usual
+    length follows slowly even then, so that a lasting change of scale is not taken for an explosion.
     """
     calm = before.calm
     assert calm is not None
@@ -173,15 +180,20 @@ def stepped_back(
     excess = jnp.log(norm) - usual
     exploded = ~(excess < jnp.log(limit)) & ~jnp.isnan(calm.log_norm)
     log_norm = usual + 0.01 * jnp.where(exploded, jnp.log(limit), excess)
+    is_due = ~exploded & (calm.age + 1 >= LAG)
 
-    def chosen(back: PyTree, on: PyTree) -> PyTree:
-        return jax.tree.map(lambda b, o: jnp.where(exploded, b, o), back, on)
+    def chosen(condition: Array, yes: PyTree, no: PyTree) -> PyTree:
+        return jax.tree.map(lambda y, n: jnp.where(condition, y, n), yes, no)
 
-    here = _arrays(eqx.tree_at(lambda each: each.calm, before, None))
-    next_state = chosen(calm.state, _arrays(eqx.tree_at(lambda each: each.calm, updated, None)))
-    scale = jnp.where(exploded, 0.5 * calm.scale, jnp.minimum(1.0, 1.02 * calm.scale))
-    now_calm = Calm(chosen(calm.state, here), jnp.where(jnp.isnan(log_norm), calm.log_norm, log_norm), scale)
-    learner = eqx.combine(next_state, eqx.tree_at(lambda each: each.calm, updated, None))
+    bare, here = (eqx.tree_at(lambda each: each.calm, learner, None) for learner in (updated, before))
+    now_calm = Calm(
+        older=chosen(is_due, calm.newer, calm.older),
+        newer=chosen(exploded, calm.older, chosen(is_due, _arrays(here), calm.newer)),
+        age=jnp.where(exploded | is_due, 0, calm.age + 1),
+        log_norm=jnp.where(jnp.isnan(log_norm), calm.log_norm, log_norm),
+        scale=jnp.where(exploded, 0.5 * calm.scale, jnp.minimum(1.0, RECOVERY * calm.scale)),
+    )
+    learner = eqx.combine(chosen(exploded, calm.older, _arrays(bare)), bare)
     return eqx.tree_at(lambda each: each.calm, learner, now_calm, is_leaf=lambda leaf: leaf is None), exploded
 
 
