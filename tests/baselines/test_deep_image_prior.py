@@ -45,6 +45,16 @@ def test_what_is_hidden_does_not_matter_and_is_filled_in(image):
     assert squared(black.patterns[0], image) < squared(filled, image)
 
 
+def test_a_hole_in_a_white_page_stays_white():
+    """A fit that starts from grey makes the known paper white and the unknown black: channels have zero mean."""
+    page = jnp.zeros((12, 12, 1)).at[9:11, 2:9].set(1.0)
+    known = jnp.ones(page.shape, bool).at[1:7, 3:9].set(False)
+    model = DeepImagePrior((12, 12, 1), updates=60, snapshots=1, **SMALL)
+    keys = jax.random.split(jax.random.key(0), 3)
+    holes = [model.read((), page[None], known=known[None], key=key).patterns[0][~known] for key in keys]
+    assert np.mean(np.asarray(holes) > 0.5) < 0.2
+
+
 def test_nothing_is_stored_and_the_key_is_all_that_a_read_depends_on(image):
     model = DeepImagePrior((12, 12, 1), updates=4, snapshots=2, **SMALL)
     state = model.write(image[None])

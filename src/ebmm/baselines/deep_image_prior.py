@@ -163,9 +163,10 @@ class DeepImagePrior(AbstractMemoryModel):
         weights, static = eqx.partition(network, eqx.is_array)
         source = jax.random.uniform(input_key, (height, width, self.input_channels), maxval=0.1)
         adam = optax.adam(self.learning_rate)
+        start = self._logit_of_mean(query, fitted)
 
         def image(weights: PyTree, source: Image) -> Image:
-            return from_logits(eqx.combine(weights, static)(source), self.domain)
+            return from_logits(start + eqx.combine(weights, static)(source), self.domain)
 
         def error(weights: PyTree, source: Image) -> Array:
             squares = jnp.where(fitted, image(weights, source) - query, 0) ** 2
@@ -183,3 +184,14 @@ class DeepImagePrior(AbstractMemoryModel):
 
         indices = jnp.arange(self.updates).reshape(self.snapshots, -1)
         return jax.lax.scan(up_to_snapshot, (weights, adam.init(weights)), indices)[1]
+
+    def _logit_of_mean(self, query: Image, fitted: Bool[Array, "h w c"]) -> Array:
+        """Where the fit starts: at the mean of what is fitted, as it does by itself on photographs, which are grey on
+        average. The channels have zero mean over the image; from a wrong start, what makes the known paper white makes
+        the unknown black.
+        """
+        mean = jnp.sum(jnp.where(fitted, query, 0)) / jnp.maximum(jnp.sum(fitted), 1)
+        if self.domain is None:
+            return mean
+        low, high = self.domain
+        return jax.scipy.special.logit(jnp.clip((mean - low) / (high - low), 0.01, 0.99))
