@@ -16,6 +16,7 @@ from .bundled import bundled_models, model_folder
 from .checks import as_mask, as_patterns
 from .core.energy import Energy, Where
 from .core.model import EBMM, own_layers
+from .fewer import for_fewer
 from .files import fill, load_tensors, named_arrays, save_tensors
 from .interface import AbstractMemoryModel, Readout
 from .pretrained import load_model, model_hash, save_model, trained_of
@@ -76,10 +77,15 @@ class Memory:
         """Save the meta-learned model, without what is stored in it, as a folder for `from_pretrained`."""
         save_model(self.model, Path(path), name=self.name, trained=self.trained)
 
-    def write(self, patterns: Any) -> "Memory":
-        """A new memory that holds these patterns: a batch, or a single one."""
+    def write(self, patterns: Any, *, as_learned: bool = False) -> "Memory":
+        """A new memory that holds these patterns: a batch, or a single one.
+
+        Fewer patterns than the model was trained for are written with shorter steps (see `ebmm.fewer`), which recalls
+        them better; `as_learned` keeps the steps as they are.
+        """
         batch, _ = self._as_patterns(patterns, "patterns")
-        state = _write(self.model, batch)
+        load = None if as_learned else (self.trained or {}).get("patterns")
+        state = _write(for_fewer(self.model, len(batch), load), batch)
         check_finite(state)
         return replace(self, state=state, patterns_stored=len(batch), stored_energies=None)
 

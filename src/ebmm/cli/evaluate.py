@@ -23,6 +23,7 @@ from ..evaluation.energy_levels import energy_levels
 from ..evaluation.errors import Watch, checked, measure_errors
 from ..evaluation.protocols import PROTOCOLS, Protocol
 from ..evaluation.report import energy_report, energy_table, error_report, error_table, strength_table
+from ..fewer import for_fewer
 from ..files import as_json, write_whole
 from ..interface import AbstractMemoryModel
 from ..memory import Memory
@@ -41,6 +42,7 @@ def evaluate(
     patterns: int | None = None,
     damage: str | None = None,
     split: str = "test",
+    as_learned: bool = False,
     seed: int = 0,
     strengths: tuple[str, ...] = (),
     energies: bool = False,
@@ -61,6 +63,7 @@ def evaluate(
         patterns: Patterns in a batch, if not as many as the paper has.
         damage: If not the paper's: block:SIZE, block:SIZE:noise, salt-and-pepper:RATE, bits:SHARE, or several with +.
         split: Part of the dataset.
+        as_learned: Write fewer patterns than in training with the steps that were learned, not with shorter ones.
         seed: Of the batches and of the damage.
         strengths: Damage to measure the error under as well, over a tenth of the batches.
         energies: Measure the energies of memories, non-memories, damaged memories and random bits as well.
@@ -81,9 +84,9 @@ def evaluate(
             raise ValueError("--energies and --unlike need a model; give the folder of a saved one.")
         episodes = protocol.episodes(split)
         others = {f"{name} images": patterns_of(name, like=episodes.source) for name in unlike}
-        measuring = Measuring(console, memory, episodes, protocol.metric, seed)
+        measuring = Measuring(console, memory, episodes, protocol.metric, seed, as_learned)
         measuring.check(batches, kinds)
-        report = about(on, protocol, split, episodes.source, memory)
+        report = about(on, protocol, split, episodes.source, memory) | {"shorter_steps": measuring.shorter_steps}
         report |= measuring.errors(batches)
         if kinds:
             report |= measuring.strengths(kinds, max(batches // 10, 1))
@@ -102,10 +105,19 @@ class Measuring:
     of: Episodes
     metric: str
     seed: int
+    as_learned: bool
 
     @property
     def model(self) -> AbstractMemoryModel | None:
-        return None if self.memory is None else self.memory.model
+        """As `Memory.write` takes it for so many patterns."""
+        if self.memory is None:
+            return None
+        load = None if self.as_learned else (self.memory.trained or {}).get("patterns")
+        return for_fewer(self.memory.model, self.of.patterns, load)
+
+    @property
+    def shorter_steps(self) -> bool:
+        return self.memory is not None and self.model is not self.memory.model
 
     def key(self, index: int) -> PRNGKeyArray:
         return jax.random.fold_in(jax.random.key(self.seed), index)
@@ -130,6 +142,8 @@ class Measuring:
         memory_size = None if self.memory is None else self.memory.memory_size
         report = error_report(errors, patterns=self.of.patterns, memory_size=memory_size)
         title = f"{self.of.patterns} patterns, {self.of.damage.name}, {batches} batches"
+        if self.shorter_steps:
+            title += ", shorter write steps for fewer patterns"
         self.console.print(error_table(report, title=title, metric=self.metric))
         return {"batches": batches, **report}
 

@@ -30,6 +30,10 @@ class WriteRates(eqx.Module):
     def __call__(self) -> Float[Array, "steps layers 3"]:
         return jax.nn.softplus(self.raw)
 
+    def scaled(self, factors: Float[Array, " 3"]) -> "WriteRates":
+        """With the rates of each term so many times as large."""
+        return WriteRates(_before_softplus(factors * self()))
+
 
 class Decreasing(eqx.Module):
     """A positive sequence that never increases: γ⁽ᵏ⁾ = γ⁽ᵏ⁻¹⁾ σ(η⁽ᵏ⁾), with γ⁽¹⁾ and the logits η learned."""

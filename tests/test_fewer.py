@@ -1,0 +1,53 @@
+"""Fewer patterns than a model was trained for are written with shorter steps."""
+
+import jax
+import numpy as np
+import pytest
+
+import ebmm
+from ebmm.baselines import Hopfield
+from ebmm.fewer import for_fewer
+
+
+def test_the_steps_of_each_term_follow_the_number_of_patterns(rnn):
+    shorter = for_fewer(rnn, 2, 8)
+    factors = np.array([0.25, 0.125, 1.0])
+    np.testing.assert_allclose(shorter.write_rates(), factors * rnn.write_rates(), rtol=1e-5)
+    np.testing.assert_array_equal(shorter.read_rates.rates(), rnn.read_rates.rates())
+
+
+def test_as_many_patterns_or_more_are_written_as_learned(rnn):
+    for patterns, trained_for in ((8, 8), (9, 8), (4, None)):
+        assert for_fewer(rnn, patterns, trained_for) is rnn
+
+
+def test_other_systems_have_no_steps_to_shorten():
+    model = Hopfield((8,))
+    assert for_fewer(model, 2, 8) is model
+
+
+def test_a_memory_writes_fewer_patterns_with_shorter_steps(rnn):
+    strings = jax.random.rademacher(jax.random.key(0), (4, *rnn.pattern_shape), dtype=float)
+    memory = ebmm.Memory(rnn, "small", trained={"patterns": 2 * len(strings)})
+    found = memory.write(strings).state
+    expected = ebmm.Memory(for_fewer(rnn, 1, 2)).write(strings).state
+    learned = ebmm.Memory(rnn).write(strings).state
+    for one, other, plain in zip(*map(jax.tree.leaves, (found, expected, learned)), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5)
+        assert not np.allclose(one, plain, rtol=1e-3)
+    for one, plain in zip(*map(jax.tree.leaves, (memory.write(strings, as_learned=True).state, learned)), strict=True):
+        np.testing.assert_array_equal(one, plain)
+
+
+def test_the_bundled_model_of_64_strings_holds_24():
+    """Written as it has learned to write 64, they are lost."""
+    memory = ebmm.Memory.from_pretrained("binary-rnn")
+    strings = jax.random.rademacher(jax.random.key(0), (24, 128), dtype=float)
+    sound = jax.random.bernoulli(jax.random.key(1), 0.5, strings.shape)
+    damaged = np.where(sound, strings, jax.random.rademacher(jax.random.key(2), strings.shape, dtype=float))
+
+    def wrong(memory):
+        return float(np.mean(np.sum((memory.read(damaged, known=sound).patterns > 0) != (strings > 0), axis=1)))
+
+    assert wrong(memory.write(strings)) < 2
+    assert wrong(memory.write(strings, as_learned=True)) == pytest.approx(32, abs=12)
