@@ -9,21 +9,30 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
+import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 import tyro
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from ebmm import Memory
+from ebmm import EBMM, Memory
 from ebmm.evaluation.errors import measure_errors
 from ebmm.evaluation.protocols import PROTOCOLS
-from ebmm.fewer import EXPONENTS, for_fewer
 from ebmm.files import as_json, write_whole
 from ebmm.provenance import provenance
 
-WAYS = {"as learned": (0.0, 0.0, 0.0), "1, 1, 0": (1.0, 1.0, 0.0), "1, 1.5, 0": EXPONENTS, "1, 2, 0": (1.0, 2.0, 0.0)}
+WAYS = {
+    # Exponents of N / N₀ by which the rates of energy, gradient and prior are multiplied. `Memory.write` takes 1, 1, 0.
+    "as learned": (0.0, 0.0, 0.0),
+    "1, 1, 0": (1.0, 1.0, 0.0),
+    "1, 1, 1": (1.0, 1.0, 1.0),
+    "½, ½, 0": (0.5, 0.5, 0.0),
+    "1, 1.5, 0": (1.0, 1.5, 0.0),
+    "1, 2, 0": (1.0, 2.0, 0.0),
+}
 
 
 def main(
@@ -34,14 +43,15 @@ def main(
     out: Path | None = None,
 ) -> None:
     memory = Memory.from_pretrained(model)
-    assert memory.trained is not None
+    assert isinstance(memory.model, EBMM) and memory.trained is not None
     load, key = memory.trained["patterns"], jax.random.fold_in(jax.random.key(0), 0)
     rows: list[dict[str, Any]] = []
     for count in track(counts, "Measuring"):
         protocol = replace(PROTOCOLS[on], patterns=count)
         row: dict[str, Any] = {"patterns": count}
         for name, exponents in WAYS.items():
-            changed = for_fewer(memory.model, count, load, exponents)
+            rates = memory.model.write_rates.scaled((count / load) ** jnp.array(exponents))
+            changed = eqx.tree_at(lambda each: each.write_rates, memory.model, rates)
             errors = measure_errors(changed, protocol.episodes(), key=key, metric=protocol.metric, batches=batches)
             row[name] = float(np.mean(errors.read))
         rows.append(row)

@@ -9,9 +9,9 @@ from ebmm.baselines import Hopfield
 from ebmm.fewer import for_fewer
 
 
-def test_the_steps_of_each_term_follow_the_number_of_patterns(rnn):
+def test_each_pattern_is_written_as_hard_as_in_training_and_the_prior_stays(rnn):
     shorter = for_fewer(rnn, 2, 8)
-    factors = np.array([0.25, 0.125, 1.0])
+    factors = np.array([0.25, 0.25, 1.0])
     np.testing.assert_allclose(shorter.write_rates(), factors * rnn.write_rates(), rtol=1e-5)
     np.testing.assert_array_equal(shorter.read_rates.rates(), rnn.read_rates.rates())
 
