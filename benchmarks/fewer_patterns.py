@@ -43,7 +43,8 @@ def main(
     out: Path | None = None,
 ) -> None:
     memory = Memory.from_pretrained(model)
-    assert isinstance(memory.model, EBMM) and memory.trained is not None
+    assert isinstance(memory.model, EBMM)
+    assert memory.trained is not None
     load, key = memory.trained["patterns"], jax.random.fold_in(jax.random.key(0), 0)
     rows: list[dict[str, Any]] = []
     for count in track(counts, "Measuring"):
