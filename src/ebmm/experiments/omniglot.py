@@ -52,6 +52,7 @@ OMNIGLOT = (
             updates=42_000,
             stages=(*curriculum(64, total=64, updates=2000)[:-1], Stage(64, 2, 42_000)),
             learning_rate=1e-3,
+            group=4,
             augment=True,
         ),
         expected="not measured yet; 22,000 updates of an earlier version took 16 minutes on one H200",
