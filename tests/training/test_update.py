@@ -113,18 +113,47 @@ def test_the_average_follows_the_weights(rnn, string_episodes):
     assert Learner.of(rnn, settings(average=None)).best is rnn
 
 
-def test_a_step_too_far_is_undone_and_the_next_are_smaller(rnn, string_episodes):
+def surprised(learner, by=5):
+    """The learner with a gradient that is now e^5, 150 times, as long as usual."""
+    return eqx.tree_at(lambda each: each.calm.log_norm, learner, replace_fn=lambda usual: usual - by)
+
+
+def with_strikes(learner, strikes):
+    return eqx.tree_at(lambda each: each.calm.strikes, learner, jnp.array(strikes, jnp.int32))
+
+
+def test_a_single_long_gradient_changes_nothing(rnn, string_episodes):
+    """It may be due to its batch."""
+    chosen = settings(step_back=20.0)
+    first, _ = run(Learner.of(rnn, chosen), string_episodes, chosen)
+    after, report = run(surprised(first), string_episodes, chosen, first=1)
+    assert report.skipped[0] == 1
+    assert report.stepped_back[0] == 0
+    same(after.model, first.model, rtol=0)
+    same(after.optimizer, first.optimizer, rtol=0)
+    assert after.calm.strikes == 1
+    assert after.calm.scale == 1
+    used_to_it = eqx.tree_at(lambda learner: learner.calm.log_norm, after, first.calm.log_norm)
+    onwards, report = run(used_to_it, string_episodes, chosen, first=2)
+    assert report.skipped[0] == 0
+    assert onwards.calm.strikes == 0
+
+
+def test_the_third_in_a_row_leads_back_and_the_next_steps_are_smaller(rnn, string_episodes):
     chosen = settings(step_back=20.0)
     start = Learner.of(rnn, chosen)
     first, _ = run(start, string_episodes, chosen)
-    usual = eqx.tree_at(lambda learner: learner.calm.log_norm, first, replace_fn=lambda log_norm: log_norm - 5)
-    back, report = run(usual, string_episodes, chosen, first=1)  # a gradient that is now 150 times as long as usual
-    assert report.stepped_back[0] == 1
-    same(back.model, start.model, rtol=0)  # there is none older
-    same(back.optimizer, start.optimizer, rtol=0)
-    assert back.calm.scale == 0.5
-    used_to_it = eqx.tree_at(lambda learner: learner.calm.log_norm, back, first.calm.log_norm)
-    onwards, report = run(used_to_it, string_episodes, chosen, first=2)
+    learner, steps = surprised(first, by=6), []
+    for index in range(1, 4):
+        learner, report = run(learner, string_episodes, chosen, first=index)
+        steps.append((int(report.skipped[0]), int(report.stepped_back[0])))
+    assert steps == [(1, 0), (1, 0), (0, 1)]
+    same(learner.model, start.model, rtol=0)  # there is none older
+    same(learner.optimizer, start.optimizer, rtol=0)
+    assert learner.calm.scale == 0.5
+    assert learner.calm.strikes == 0
+    used_to_it = eqx.tree_at(lambda learner: learner.calm.log_norm, learner, first.calm.log_norm)
+    onwards, report = run(used_to_it, string_episodes, chosen, first=4)
     assert report.stepped_back[0] == 0
     full, half = (jax.tree.leaves(after.model.energy)[0] - jax.tree.leaves(rnn.energy)[0] for after in (first, onwards))
     assert 0.2 < jnp.linalg.norm(half) / jnp.linalg.norm(full) < 0.8
@@ -138,16 +167,12 @@ def test_it_steps_back_past_the_last_updates(rnn, string_episodes, monkeypatch):
     learners = [Learner.of(rnn, chosen)]
     for index in range(5):
         learners.append(run(learners[-1], string_episodes, chosen, first=index)[0])
-    unusual = eqx.tree_at(lambda learner: learner.calm.log_norm, learners[-1], replace_fn=lambda usual: usual - 5)
+    unusual = with_strikes(surprised(learners[-1]), 2)
     back, report = run(unusual, string_episodes, chosen, first=5)
     assert report.stepped_back[0] == 1
     same(back.model, learners[1].model, rtol=0)
-    again, _ = run(
-        eqx.tree_at(lambda learner: learner.calm.log_norm, back, unusual.calm.log_norm),
-        string_episodes,
-        chosen,
-        first=6,
-    )
+    still = eqx.tree_at(lambda learner: learner.calm.log_norm, with_strikes(back, 2), unusual.calm.log_norm)
+    again, _ = run(still, string_episodes, chosen, first=6)
     same(again.model, learners[1].model, rtol=0)
     assert again.calm.scale == 0.25
 
@@ -155,11 +180,10 @@ def test_it_steps_back_past_the_last_updates(rnn, string_episodes, monkeypatch):
 def test_a_lasting_change_of_the_gradients_length_is_followed(rnn, string_episodes):
     chosen = settings(step_back=20.0)
     learner, _ = run(Learner.of(rnn, chosen), string_episodes, chosen, rate=0.0)
-    learner = eqx.tree_at(lambda each: each.calm.log_norm, learner, replace_fn=lambda usual: usual - 4)
-    steps = []
+    learner, steps = surprised(learner, by=4), []
     for index in range(60):
         learner, report = run(learner, string_episodes, chosen, first=index, rate=0.0)
-        steps.append(float(report.stepped_back[0]))
+        steps.append(float(report.stepped_back[0] + report.skipped[0]))
     assert steps[0] == 1
     assert sum(steps[-10:]) == 0
 

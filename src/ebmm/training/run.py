@@ -29,7 +29,7 @@ from ..pretrained import NETWORKS, describe, load_model, model_hash, save_model
 from ..provenance import provenance
 from .checkpoint import Checkpoints
 from .parallel import agreed, all_devices, everywhere, here, is_writer
-from .trainer import Point, Trainer
+from .trainer import COUNTS, Point, Trainer
 
 WINDOW = 25
 """Updates that a line of `metrics.jsonl` averages over."""
@@ -226,7 +226,6 @@ def network_sizes(experiment: Experiment) -> dict[str, Any]:
 
 
 MEANS = ("loss", "error", "norm")
-COUNTS = ("dropped", "stepped_back")
 
 
 def averaged(points: list[Point]) -> Point:

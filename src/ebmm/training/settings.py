@@ -41,7 +41,7 @@ class Settings:
     cotangent_limit: float | None = 1000.0
     """Of the memory's cotangent at each write step."""
     step_back: float | None = 20.0
-    """Undo an update after which the gradient is so many times as long as usual, and go on with smaller steps."""
+    """Leave out an update whose gradient is so many times as long as usual, and after several in a row go back."""
     warm_up: int = 200
     decay: float = 0.5
     """Over this last share of the updates the learning rate falls to zero."""

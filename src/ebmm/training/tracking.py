@@ -6,7 +6,7 @@ from typing import Any
 
 from .trainer import Point
 
-SCALARS = ("loss", "error", "norm", "rate", "dropped", "stepped_back", "patterns", "held_out")
+SCALARS = ("loss", "error", "norm", "rate", "dropped", "stepped_back", "skipped", "patterns", "held_out")
 
 
 def check_tensorboard() -> None:

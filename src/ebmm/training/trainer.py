@@ -21,6 +21,8 @@ from .progress import Progress
 from .settings import Settings, Stage
 from .update import Learner, Report, run_updates
 
+COUNTS = ("dropped", "stepped_back", "skipped")
+"""What is told as a sum over the updates of a call, and not as a mean."""
 Point = dict[str, Any]
 """What is told of a call: numbers by name, `event` where something happened, `snapshot` where one was taken."""
 
@@ -139,15 +141,15 @@ class Trainer:
         rates = before.rate_scale * np.array([settings.rate_at(int(index), before.seconds) for index in indices])
         learner, report = self._run(self.learner, stage, indices, rates)
         values = {name: _mean(value) for name, value in report._asdict().items()}
-        dropped, stepped_back = (round(values.pop(name) * count) for name in ("dropped", "stepped_back"))
+        counts = {name: round(values.pop(name) * count) for name in COUNTS}
         point: Point = {"update": before.update + count, "patterns": stage.patterns, "rate": float(rates[-1])}
-        point |= values | {"dropped": dropped, "stepped_back": stepped_back}
+        point |= values | counts
         is_off = before.is_off(count, values["error"], settings)
         if is_off:
             point["event"] = self._roll_back(count)
         else:
             self.learner = learner
-            self.progress = before.after(count, values["error"], dropped, settings)
+            self.progress = before.after(count, values["error"], counts["dropped"], settings)
             if self.progress.stage > before.stage:
                 point["event"] = f"on to {self.stage.patterns} patterns"
         spent, clock = time.perf_counter() - began, "seconds" if stage in self.compiled else "compile_seconds"

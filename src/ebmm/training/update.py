@@ -23,6 +23,7 @@ from .settings import Settings
 STEP_SIZES = ("write_rates", "read_rates")
 
 
+STRIKES = 3  # exploded updates in a row: one may be due to its batch, so many are due to the model
 LAG = 50  # updates between the states that can be stepped back to: 50 to 100 back the edge is not near any more
 RECOVERY = 1.01  # by which the steps grow again with each update
 
@@ -34,6 +35,8 @@ class Calm(eqx.Module):
     newer: PyTree
     age: Int[Array, ""]
     """Updates since the newer was taken."""
+    strikes: Int[Array, ""]
+    """Exploded updates in a row."""
     log_norm: Float[Array, ""]
     """The usual length of the gradient: a running mean of logarithms. NaN before the first update."""
     scale: Float[Array, ""]
@@ -57,7 +60,8 @@ class Learner(eqx.Module):
         if settings.step_back is None:
             return learner
         here = _arrays(learner)
-        calm = Calm(here, here, jnp.array(0, jnp.int32), jnp.array(jnp.nan, float), jnp.array(1.0, float))
+        none = jnp.array(0, jnp.int32)
+        calm = Calm(here, here, none, none, jnp.array(jnp.nan, float), jnp.array(1.0, float))
         return eqx.tree_at(lambda each: each.calm, learner, calm, is_leaf=lambda leaf: leaf is None)
 
     @property
@@ -78,7 +82,9 @@ class Report(NamedTuple):
     dropped: Float[Array, " updates"]
     """How many episodes had a gradient that is not finite."""
     stepped_back: Float[Array, " updates"]
-    """1 where the gradient had exploded and the update before was undone."""
+    """1 where the gradient had exploded several times in a row and an older state was gone back to."""
+    skipped: Float[Array, " updates"]
+    """1 where the gradient had exploded and nothing was changed."""
 
 
 def transformation(settings: Settings) -> optax.GradientTransformation:
@@ -152,27 +158,30 @@ def one_update(
     some = jnp.any(finite)  # without a single finite episode nothing changes
     kept = jax.tree.map(lambda new, old: jnp.where(some, new, old), *map(_arrays, (updated, learner)))
     updated = eqx.combine(kept, updated)
-    exploded = jnp.array(False)
+    back = skipped = jnp.array(False)
     if settings.step_back is not None:
-        updated, exploded = stepped_back(learner, updated, norm, settings.step_back)
+        updated, back, skipped = stepped_back(learner, updated, norm, settings.step_back)
     report = Report(
         loss=jnp.nanmean(jnp.where(finite, losses, jnp.nan)),
         error=jnp.nanmean(jnp.where(finite, errors, jnp.nan)),
         norm=norm,
         dropped=jnp.sum(~finite).astype(jnp.float32),
-        stepped_back=exploded.astype(jnp.float32),
+        stepped_back=back.astype(jnp.float32),
+        skipped=skipped.astype(jnp.float32),
     )
     return updated, report
 
 
 def stepped_back(
     before: Learner, updated: Learner, norm: Float[Array, ""], limit: float
-) -> tuple[Learner, Bool[Array, ""]]:
-    """The updated learner; or, where the gradient is `limit` times as long as usual, the older of the kept states.
+) -> tuple[Learner, Bool[Array, ""], Bool[Array, ""]]:
+    """The updated learner; where the gradient is `limit` times as long as usual, the one before; and the older of the
+    kept states when that happens several times in a row. Then whether it went back, and whether it stood still.
 
-    A model whose learned rates are past the edge of stability has long gradients on every batch, and no step that they
-    point to leads back. It is tried again from well before the edge, with other batches and smaller steps. The usual
-    length follows slowly even then, so that a lasting change of scale is not taken for an explosion.
+    A single long gradient may be due to its batch. A model whose learned rates are past the edge of stability has
+    them on every batch, and no step that they point to leads back: it is tried again from well before the edge, with
+    other batches and smaller steps. The usual length follows slowly even then, so that a lasting change of scale is
+    not taken for an explosion.
     """
     calm = before.calm
     assert calm is not None
@@ -180,6 +189,7 @@ def stepped_back(
     excess = jnp.log(norm) - usual
     exploded = ~(excess < jnp.log(limit)) & ~jnp.isnan(calm.log_norm)
     log_norm = usual + 0.01 * jnp.where(exploded, jnp.log(limit), excess)
+    back = exploded & (calm.strikes + 1 >= STRIKES)
     is_due = ~exploded & (calm.age + 1 >= LAG)
 
     def chosen(condition: Array, yes: PyTree, no: PyTree) -> PyTree:
@@ -188,13 +198,15 @@ def stepped_back(
     bare, here = (eqx.tree_at(lambda each: each.calm, learner, None) for learner in (updated, before))
     now_calm = Calm(
         older=chosen(is_due, calm.newer, calm.older),
-        newer=chosen(exploded, calm.older, chosen(is_due, _arrays(here), calm.newer)),
-        age=jnp.where(exploded | is_due, 0, calm.age + 1),
+        newer=chosen(back, calm.older, chosen(is_due, _arrays(here), calm.newer)),
+        age=jnp.where(back | is_due, 0, calm.age + 1),
+        strikes=jnp.where(exploded & ~back, calm.strikes + 1, 0),
         log_norm=jnp.where(jnp.isnan(log_norm), calm.log_norm, log_norm),
-        scale=jnp.where(exploded, 0.5 * calm.scale, jnp.minimum(1.0, RECOVERY * calm.scale)),
+        scale=jnp.where(back, 0.5 * calm.scale, jnp.minimum(1.0, RECOVERY * calm.scale)),
     )
-    learner = eqx.combine(chosen(exploded, calm.older, _arrays(bare)), bare)
-    return eqx.tree_at(lambda each: each.calm, learner, now_calm, is_leaf=lambda leaf: leaf is None), exploded
+    kept = chosen(back, calm.older, chosen(exploded, _arrays(here), _arrays(bare)))
+    learner = eqx.tree_at(lambda each: each.calm, eqx.combine(kept, bare), now_calm, is_leaf=lambda leaf: leaf is None)
+    return learner, back, exploded & ~back
 
 
 def spread(model: AbstractMemoryModel) -> AbstractMemoryModel:
