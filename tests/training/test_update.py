@@ -9,8 +9,9 @@ import pytest
 
 from ebmm import reconstruction_loss
 from ebmm.data.episodes import Episode, Episodes
+from ebmm.energies import ResNetConv
 from ebmm.training.settings import Settings, Stage
-from ebmm.training.update import Learner, run_updates
+from ebmm.training.update import Learner, run_updates, transformation
 
 PLAIN = {
     "clip": None,
@@ -70,6 +71,39 @@ def test_what_comes_out_has_the_types_that_went_in(rnn, string_episodes):
     given = [jax.typeof(leaf) for leaf in jax.tree.leaves(eqx.filter(learner, eqx.is_array))]
     returned = [leaf for leaf in jax.tree.leaves(found) if isinstance(leaf, jax.ShapeDtypeStruct)]
     assert [(t.shape, t.dtype, t.weak_type) for t in given] == [(t.shape, t.dtype, t.weak_type) for t in returned]
+
+
+def test_muon_steps_equally_far_in_all_directions_of_a_matrix(rnn):
+    """By a known length, whatever the gradient; what is no matrix moves as under Adam."""
+    parameters = eqx.filter(rnn, eqx.is_inexact_array)
+    gradient = jax.tree.map(lambda p: 1e-3 * jax.random.normal(jax.random.key(p.size), p.shape), parameters)
+    optimizer = transformation(settings(optimizer="muon", weight_decay=0.0))
+    changes, _ = optimizer.update(gradient, optimizer.init(parameters), parameters)
+    matrices = [leaf for leaf in jax.tree.leaves(changes.energy) if leaf.ndim == 2 and min(leaf.shape) > 1]
+    assert matrices
+    for change in matrices:
+        lengths = jnp.linalg.svd(change, compute_uv=False) / (0.2 * np.sqrt(max(change.shape)))
+        assert lengths.min() > 0.5
+        assert lengths.max() < 1.3
+    rates = changes.write_rates.raw
+    np.testing.assert_allclose(rates, rates[0, 0, 0] * jnp.sign(rates * rates[0, 0, 0]), rtol=1e-2)
+    for change, slope in zip(jax.tree.leaves(changes), jax.tree.leaves(gradient), strict=True):
+        assert jnp.sum(change * slope) > 0
+
+
+def test_a_convolution_is_a_matrix_from_all_inputs_to_its_outputs():
+    energy = ResNetConv(image_shape=(8, 8, 1), memory_width=2, channels=4, hidden=8, dense=16, key=jax.random.key(0))
+    optimizer = transformation(settings(optimizer="muon", weight_decay=0.0, clip=None))
+    gradient = jax.tree.map(
+        lambda p: jax.random.normal(jax.random.key(p.size), p.shape), eqx.filter(energy, eqx.is_array)
+    )
+    changes, _ = optimizer.update(gradient, optimizer.init(gradient), gradient)
+    kernel = changes.block2.second.kernel.reshape(-1, 8)  # 3 · 3 · 8 inputs
+    lengths = jnp.linalg.svd(kernel, compute_uv=False) / (0.2 * np.sqrt(72))
+    assert lengths.min() > 0.5
+    assert lengths.max() < 1.3
+    for vector in (changes.block1.skip.kernel, changes.head.out.weight, changes.block1.first.bias):
+        np.testing.assert_allclose(jnp.abs(vector), jnp.abs(vector).ravel()[0], rtol=1e-3)
 
 
 def test_episodes_in_groups_have_the_same_mean_gradient(rnn, string_episodes):

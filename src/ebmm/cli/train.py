@@ -1,6 +1,7 @@
 """`ebmm train` and `ebmm list`."""
 
 import difflib
+import math
 import re
 import signal
 import time
@@ -22,6 +23,7 @@ from ..provenance import provenance
 from ..training.parallel import agreed, is_writer, join_cluster
 from ..training.progress import Diverged
 from ..training.run import Run, metrics_of
+from ..training.settings import Optimizer
 from ..training.tracking import Board, check_tensorboard
 from ..training.trainer import Point
 from .output import check_place, save_figure, told_plainly
@@ -68,6 +70,9 @@ def train(
     updates: int | None = None,
     within: float | None = None,
     start: Path | None = None,
+    from_patterns: int | None = None,
+    optimizer: Optimizer | None = None,
+    learning_rate: float | None = None,
     tensorboard: bool = False,
 ) -> None:
     """Train an experiment into a folder: config, metrics, checkpoints and the model.
@@ -82,6 +87,9 @@ def train(
         updates: So many updates in all, if not as many as the experiment has.
         within: As many updates as so many minutes of training allow, with the learning rate planned by the clock.
         start: A saved model to start from, in place of a fresh one.
+        from_patterns: Leave out the stages with fewer patterns; for a model that has them behind it.
+        optimizer: In place of the experiment's own.
+        learning_rate: In place of the experiment's own.
         tensorboard: Write the metrics for TensorBoard as well.
     """
     with told_plainly():
@@ -91,6 +99,7 @@ def train(
             check_tensorboard()
         join_cluster()
         experiment = lasting(times_as_many(named(name), times), updates, within)
+        experiment = learning(experiment, from_patterns, optimizer, learning_rate)
         run = Run.open(experiment, out, seed=seed, resume=resume, start=start)
         shows = tensorboard and is_writer()
         board = Board(out / "tensorboard", from_update=run.trainer.progress.update) if shows else None
@@ -114,6 +123,7 @@ def train(
     progress = run.trainer.progress
     if stopped and not run.trainer.is_done:
         given = {"times": None if times == 1 else times, "updates": updates, "within": within, "start": start}
+        given |= {"from-patterns": from_patterns, "optimizer": optimizer, "learning-rate": learning_rate}
         more = "".join(f" --{option} {value}" for option, value in given.items() if value is not None)
         command = f"ebmm train {name} --out {out} --seed {seed}{more} --resume"
         console.print(f"Stopped after update {progress.update:,} and saved. Go on with: {command}", soft_wrap=True)
@@ -180,6 +190,27 @@ def lasting(experiment: Experiment, updates: int | None, within: float | None = 
         if jax.process_count() > 1:
             raise ValueError("--within: the clocks of several processes differ; expected --updates.")
     settings = replace(experiment.settings, minutes=within, updates=updates or experiment.settings.updates)
+    return replace(experiment, settings=settings)
+
+
+def learning(
+    experiment: Experiment, from_patterns: int | None, optimizer: Optimizer | None, learning_rate: float | None
+) -> Experiment:
+    """The experiment with these of its settings changed."""
+    settings = experiment.settings
+    if from_patterns is not None:
+        stages = tuple(stage for stage in settings.stages if stage.patterns >= from_patterns)
+        if not stages:
+            most = max(stage.patterns for stage in settings.stages)
+            raise ValueError(f"--from-patterns {from_patterns}: expected at most {most}, as {experiment.name} has.")
+        settings = replace(settings, stages=stages)
+    if learning_rate is not None and not 0 < learning_rate < math.inf:
+        raise ValueError(f"--learning-rate {learning_rate}: expected a positive number.")
+    settings = replace(
+        settings,
+        optimizer=optimizer or settings.optimizer,
+        learning_rate=settings.learning_rate if learning_rate is None else learning_rate,
+    )
     return replace(experiment, settings=settings)
 
 

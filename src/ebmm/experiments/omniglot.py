@@ -54,6 +54,7 @@ OMNIGLOT = (
             learning_rate=1e-3,
             group=4,
             augment=True,
+            snapshot=1000,
         ),
         expected="not measured yet; 22,000 updates of an earlier version took 16 minutes on one H200",
         held_out=4,

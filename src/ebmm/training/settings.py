@@ -1,9 +1,12 @@
 """How a model is trained, as data. Every ingredient is a field, and can be switched off."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 from ..initial import CALIBRATED, PAPER, InitialRates
 from ..loops import Keep as Keep
+
+Optimizer = Literal["adamw", "muon"]
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,8 @@ class Settings:
     stages: tuple[Stage, ...]
     minutes: float | None = None
     """Of training, in place of `updates`: the learning rate is planned by the clock, for a machine of unknown speed."""
+    optimizer: Optimizer = "adamw"
+    """Muon takes steps of one size in all directions of a weight matrix; what is no matrix is left to Adam."""
     learning_rate: float = 3e-4
     step_size_factor: float = 3.0
     """The learned step sizes of writing and reading move so many times faster than the weights."""

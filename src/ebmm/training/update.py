@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+import optax.contrib
 from jax.sharding import Mesh
 from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, PyTree
 
@@ -88,9 +89,30 @@ class Report(NamedTuple):
 
 
 def transformation(settings: Settings) -> optax.GradientTransformation:
-    """AdamW without the learning rate, which is an argument of each update."""
+    """The optimizer without the learning rate, which is an argument of each update."""
     clip = optax.identity() if settings.clip is None else optax.clip_by_global_norm(settings.clip)
-    return optax.chain(clip, optax.scale_by_adam(), optax.add_decayed_weights(settings.weight_decay))
+    decay = optax.add_decayed_weights(settings.weight_decay)
+    if settings.optimizer == "adamw":
+        return optax.chain(clip, optax.scale_by_adam(), decay)
+    muon = optax.contrib.muon(1.0, consistent_rms=0.2, muon_weight_dimension_numbers=matrices)
+    return optax.chain(clip, muon, optax.scale(-1.0), decay)
+
+
+def matrices(parameters: PyTree) -> PyTree:
+    """Which parameters Muon takes as matrices, and how: dense layers and convolutions, but no step sizes."""
+    dense, convolution = (
+        optax.contrib.MuonDimensionNumbers(reduction_axis=inputs, output_axis=outputs)
+        for inputs, outputs in ((1, 0), ((0, 1, 2), 3))
+    )
+
+    def axes(path: Any, array: Array) -> optax.contrib.MuonDimensionNumbers | None:
+        if getattr(path[0], "name", None) in STEP_SIZES or array.ndim not in (2, 4):
+            return None
+        outputs = array.shape[0] if array.ndim == 2 else array.shape[-1]
+        is_vector = 1 in (outputs, array.size // outputs)
+        return None if is_vector else dense if array.ndim == 2 else convolution
+
+    return jax.tree_util.tree_map_with_path(axes, parameters)
 
 
 @eqx.filter_jit
