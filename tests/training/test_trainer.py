@@ -180,4 +180,5 @@ def test_later_stages_are_compiled_ahead_on_an_accelerator(start, monkeypatch):
     ahead = start(call=1)
     list(ahead.train())
     assert len(calls) == 24 + 1
+    assert calls[0] == SETTINGS.stages[0]  # the first update waits for nothing
     assert_same(ahead.learner, plain.learner)

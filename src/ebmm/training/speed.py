@@ -92,11 +92,16 @@ def _arguments(
 
 def flops_of_an_episode(model: AbstractMemoryModel, sample: Episodes) -> float:
     """The floating-point operations of an update of one episode by XLA's count, which sees the body of a loop once:
-    loops are unrolled for it. What is computed a second time on the way back is not counted.
+    loops are unrolled for it. What is computed a second time on the way back is not counted. The count is that of the
+    CPU's version of the same program: only the CPU's part of JAX tells it.
     """
     unrolled = replace(model, loop=Loop(unroll=True)) if isinstance(model, EBMM) else model
     settings = Settings(updates=1, stages=(Stage(sample.patterns, 1, 1),))
-    lowered = _compilable.lower(*_arguments(unrolled, sample, 1, settings, 1))
+    cpu = jax.devices("cpu")[0]
+    with jax.default_device(cpu):
+        given = _arguments(unrolled, sample, 1, settings, 1)
+        arrays, rest = eqx.partition(given, eqx.is_array)
+        lowered = _compilable.lower(*eqx.combine(jax.device_put(arrays, cpu), rest))
     return float(lowered.lowered.cost_analysis()["flops"])
 
 

@@ -100,12 +100,15 @@ class Trainer:
     def train(self) -> Iterator[Point]:
         """Yields after every compiled call; stop iterating to stop training."""
         thread = ThreadPoolExecutor(1, thread_name_prefix="compile ahead")
-        ahead = {} if jax.default_backend() == "cpu" else self._compile_ahead(thread)
+        ahead: dict[Stage, Future[Any]] | None = None
         try:
             while not self.is_done:
-                if self.stage in ahead:
+                if ahead and self.stage in ahead:
                     ahead.pop(self.stage).exception()  # waits; if it failed, this thread will meet the same error
-                yield self._advance()
+                point = self._advance()
+                if ahead is None:  # only now, so that the first update does not wait for the others' tracing
+                    ahead = {} if jax.default_backend() == "cpu" else self._compile_ahead(thread)
+                yield point
         finally:
             thread.shutdown(wait=False, cancel_futures=True)  # Python waits for what is being compiled before it ends
 
