@@ -89,7 +89,9 @@ def _schedule(axis: Axes, lines: Mapping[str, Sequence[float]], colours: Sequenc
     for (name, rates), colour, marker, style in zip(lines.items(), cycle(colours), cycle(MARKERS), cycle(STYLES)):
         axis.plot(range(1, len(rates) + 1), rates, f"{marker}{style}", color=colour, lw=1.6, ms=5.5, label=name)
     axis.set_yscale("log")
-    axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    low, high = axis.get_ylim()
+    narrow = high < 200 * low  # where there is room for more than the powers of ten
+    axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if narrow else (1,), numticks=9))
     axis.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
     axis.yaxis.set_minor_formatter(NullFormatter())
     axis.xaxis.set_major_locator(MaxNLocator(8, integer=True))
