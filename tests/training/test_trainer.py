@@ -126,7 +126,7 @@ def errors(monkeypatch):
             lambda one: one.model.read_rates.rates.raw_first, learner, replace_fn=lambda x: x + len(indices)
         )
         values = np.array([told.get(int(index), 1.0) for index in indices])
-        return counted, Report(values, values, values, *2 * [np.zeros(len(values))])
+        return counted, Report(values, values, values, *3 * [np.zeros(len(values))])
 
     monkeypatch.setattr(engine, "run_updates", run_updates)
     monkeypatch.setattr("ebmm.training.progress.TRUST", 2)
