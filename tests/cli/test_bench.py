@@ -32,7 +32,7 @@ def test_it_measures_and_saves(tmp_path, capsys, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "wrong", [["--patterns", "0"], ["--episodes", "-1"], ["--out", "missing/bench.json"], ["--profile"]]
+    "wrong", [["--patterns", "0"], ["--episodes", "-1"], ["--out", "missing/bench.json"], ["--profile"], ["--largest"]]
 )
 def test_what_cannot_be_timed_is_refused(wrong):
     with pytest.raises(SystemExit, match="expected"):

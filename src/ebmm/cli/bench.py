@@ -20,7 +20,14 @@ from ..initial import new_model
 from ..provenance import provenance
 from ..training.kernels import check_profiled
 from ..training.settings import Keep
-from ..training.speed import flops_of_an_episode, latencies, matrix_product_speed, update_speed
+from ..training.speed import (
+    flops_of_an_episode,
+    largest_batch,
+    latencies,
+    matrix_product_speed,
+    memory_limit,
+    update_speed,
+)
 from .output import check_place, told_plainly
 
 
@@ -34,6 +41,7 @@ def bench(
     counts: tuple[int, ...] = (1, 4, 16, 64, 256, 1024),
     repeats: int = 5,
     profile: bool = False,
+    largest: bool = False,
     out: Path | None = None,
 ) -> None:
     """Time meta-updates, writing and reading, beside a matrix product in the same run.
@@ -47,6 +55,7 @@ def bench(
         counts: Numbers of patterns to write and to read at once.
         repeats: Of each measurement; the median counts.
         profile: Tell where the time of an update goes, by kinds of kernels; on a GPU.
+        largest: Find the most episodes that fit into the memory of a GPU, and run them once; needs two `episodes`.
         out: Where to save all of it as JSON.
     """
     console = Console()
@@ -57,6 +66,9 @@ def bench(
             raise ValueError(f"got {smallest}; expected positive numbers of patterns, episodes, counts and repeats.")
         if profile:
             check_profiled()
+        limit = memory_limit() if largest else None
+        if largest and (limit is None or len(set(episodes)) < 2):
+            raise ValueError("--largest: expected a device that tells its memory, a GPU, and two or more --episodes.")
         model, sample = subject(network, patterns)
         with console.status("Timing a matrix product"):
             reached = matrix_product_speed(repeats=repeats)
@@ -68,9 +80,10 @@ def bench(
             with console.status(f"Compiling and timing an update of {count} episodes, {kept} kept"):
                 row = update_speed(model, sample, **options, repeats=repeats, profile=profile)
             rows.append(row | {"share_of_matrix_product": row["teraflops"] * 1e12 / reached})
-        console.print(update_table(network, rows, reached))
+        console.print(time_table(network, rows), work_table(network, rows, reached))
         for row in rows if profile else []:
             console.print(profile_table(row))
+        most = [] if limit is None else largest_of(console, model, sample, rows, limit)
         with console.status("Timing writing and reading"):
             times = latencies(model, lambda n: drawn(sample.source, n), counts, repeats=repeats)
         console.print(latency_table(times))
@@ -78,11 +91,28 @@ def bench(
             report = {
                 "network": network,
                 "updates": rows,
+                "largest": most,
                 "latencies": times,
                 "matrix_product_teraflops": reached / 1e12,
             }
             write_whole({out: as_json(report | provenance(seed=0))})
             console.print(f"Saved {out}", soft_wrap=True)
+
+
+def largest_of(
+    console: Console, model: EBMM, sample: Episodes, rows: list[dict[str, Any]], limit: float
+) -> list[dict[str, Any]]:
+    """The largest update for each `keep` that was measured, told as it is found."""
+    found = []
+    for kept in dict.fromkeys(row["keep"] for row in rows):
+        with console.status(f"Compiling and running the largest update, {kept} kept"):
+            row = largest_batch(model, sample, [row for row in rows if row["keep"] == kept], limit=limit)
+        console.print(
+            f"Largest update, {kept} kept: {_which(row)} in {row['peak_megabytes']:,.0f} of "
+            f"{row['limit_megabytes']:,.0f} MB, {row['milliseconds'] / 1e3:.1f} s"
+        )
+        found.append(row)
+    return found
 
 
 def subject(network: str, patterns: int) -> tuple[EBMM, Episodes]:
@@ -104,42 +134,35 @@ def drawn(source: AbstractPatterns, count: int) -> jax.Array:
     return jax.numpy.concatenate(parts)
 
 
-def update_table(network: str, rows: list[dict[str, Any]], reached: float) -> Table:
-    table = Table(title=f"Meta-updates of {network}")
-    columns = (
-        "patterns × episodes",
-        "kept",
-        "ms",
-        "ms an episode",
-        "trace s",
-        "compile s",
-        "peak MB",
-        "GFLOP",
-        "TFLOP/s",
-        "share",
-    )
-    for column in columns:
+def time_table(network: str, rows: list[dict[str, Any]]) -> Table:
+    table = Table("patterns × episodes", "kept", title=f"Meta-updates of {network}: time")
+    for column in ("ms", "ms an episode", "trace s", "compile s"):
         table.add_column(column, justify="right")
     for row in rows:
-        table.add_row(
-            f"{row['patterns']} × {row['episodes']}",
-            row["keep"],
-            f"{row['milliseconds']:.2f}",
-            f"{row['milliseconds_an_episode']:.2f}",
-            f"{row['trace_seconds']:.1f}",
-            f"{row['compile_seconds']:.1f}",
-            f"{row['peak_megabytes']:,.0f}",
-            f"{row['gigaflop']:.2f}",
-            f"{row['teraflops']:.3f}",
-            f"{row['share_of_matrix_product']:.1%}",
-        )
+        times = (row["milliseconds"], row["milliseconds_an_episode"])
+        first = (row["trace_seconds"], row["compile_seconds"])
+        table.add_row(_which(row), row["keep"], *(f"{ms:.2f}" for ms in times), *(f"{s:.1f}" for s in first))
+    return table
+
+
+def work_table(network: str, rows: list[dict[str, Any]], reached: float) -> Table:
+    table = Table("patterns × episodes", "kept", title=f"Meta-updates of {network}: memory and work")
+    for column in ("peak MB", "GFLOP", "TFLOP/s", "share"):
+        table.add_column(column, justify="right")
+    for row in rows:
+        work = (f"{row['gigaflop']:,.2f}", f"{row['teraflops']:.3f}", f"{row['share_of_matrix_product']:.1%}")
+        table.add_row(_which(row), row["keep"], f"{row['peak_megabytes']:,.0f}", *work)
     table.caption = f"share: of a matrix product in the same run, {reached / 1e12:.3f} TFLOP/s"
     return table
 
 
+def _which(row: dict[str, Any]) -> str:
+    return f"{row['patterns']} × {row['episodes']}"
+
+
 def profile_table(row: dict[str, Any]) -> Table:
     profile = row["profile"]
-    title = f"An update of {row['patterns']} × {row['episodes']}, {row['keep']} kept"
+    title = f"An update of {_which(row)}, {row['keep']} kept"
     table = Table("what kernels do", "kernels", "ms", "share", title=title)
     for kind, found in profile["kinds"].items():
         share = found["milliseconds"] / profile["span_milliseconds"]

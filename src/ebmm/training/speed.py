@@ -56,14 +56,8 @@ def update_speed(
 
     `work` is the FLOP of one episode, if it is known: counting takes as long as tracing an unrolled update.
     """
-    settings = Settings(updates=1, stages=(Stage(sample.patterns, episodes, 1),), group=group, keep=keep)
     updates = updates_in_a_call()
-    given = _arguments(in_training(model, settings), sample, episodes, settings, updates)
-    start = time.perf_counter()
-    lowered = _compilable.lower(*given)
-    traced = time.perf_counter()
-    compiled = lowered.compile()
-    done = time.perf_counter()
+    compiled, given, took = _compiled(model, sample, episodes=episodes, group=group, keep=keep, updates=updates)
     seconds = seconds_of(lambda: compiled(*given), repeats) / updates
     total = episodes * (flops_of_an_episode(model, sample) if work is None else work)
     return {
@@ -74,8 +68,7 @@ def update_speed(
         "updates_in_a_call": updates,
         "milliseconds": 1e3 * seconds,
         "milliseconds_an_episode": 1e3 * seconds / episodes,
-        "trace_seconds": traced - start,
-        "compile_seconds": done - traced,
+        **took,
         "peak_megabytes": peak_bytes(compiled) / 1e6,
         "gigaflop": total / 1e9,
         "teraflops": total / seconds / 1e12,
@@ -83,11 +76,68 @@ def update_speed(
     }
 
 
+def _compiled(
+    model: AbstractMemoryModel, sample: Episodes, *, episodes: int, group: int, keep: Keep, updates: int
+) -> tuple[Any, tuple[Any, ...], dict[str, float]]:
+    """The compiled updates, what to call them with, and how long it took to get them."""
+    settings = Settings(updates=1, stages=(Stage(sample.patterns, episodes, 1),), group=group, keep=keep)
+    given = _arguments(in_training(model, settings), sample, episodes, settings, updates)
+    start = time.perf_counter()
+    lowered = _compilable.lower(*given)
+    traced = time.perf_counter()
+    compiled = lowered.compile()
+    return compiled, given, {"trace_seconds": traced - start, "compile_seconds": time.perf_counter() - traced}
+
+
 def _arguments(
     model: AbstractMemoryModel, sample: Episodes, episodes: int, settings: Settings, updates: int
 ) -> tuple[Any, ...]:
     indices, rates = np.zeros(updates, np.int32), np.zeros(updates, np.float32)
     return Learner.of(model, settings), sample, episodes, "hamming", settings, jax.random.key(0), indices, rates
+
+
+def memory_limit() -> float | None:
+    """Bytes that JAX may use on the first device, if it tells."""
+    return ((jax.devices()[0].memory_stats() or {}).get("bytes_limit")) or None
+
+
+def largest_batch(
+    model: AbstractMemoryModel, sample: Episodes, rows: list[dict[str, Any]], *, limit: float, tries: int = 4
+) -> dict[str, Any]:
+    """The most episodes of one update that fit into `limit` bytes, run once.
+
+    `rows` are measurements of `update_speed` with two or more numbers of episodes and the same `keep`. What an update
+    needs grows by the same bytes with each episode, so that two of them tell where to try.
+    """
+    few, many = (pick(rows, key=lambda row: row["episodes"]) for pick in (min, max))
+    if few["episodes"] == many["episodes"] or few["keep"] != many["keep"]:
+        raise ValueError("got measurements of one number of episodes; expected two to tell what one more needs.")
+    needed = 1e6 * many["peak_megabytes"]
+    each = (needed - 1e6 * few["peak_megabytes"]) / (many["episodes"] - few["episodes"])
+    count = many["episodes"] + int((limit - needed) / each)
+    for _ in range(tries):
+        count = max(count, 1)
+        compiled, given, took = _compiled(model, sample, episodes=count, group=count, keep=many["keep"], updates=1)
+        needed = peak_bytes(compiled)
+        if needed <= limit:
+            try:
+                seconds = seconds_of(lambda call=compiled, with_=given: call(*with_), 1)
+            except jax.errors.JaxRuntimeError as error:
+                if "RESOURCE_EXHAUSTED" not in str(error):
+                    raise
+            else:
+                return {
+                    "patterns": sample.patterns,
+                    "episodes": count,
+                    "keep": many["keep"],
+                    "milliseconds": 1e3 * seconds,
+                    "milliseconds_an_episode": 1e3 * seconds / count,
+                    **took,
+                    "peak_megabytes": needed / 1e6,
+                    "limit_megabytes": limit / 1e6,
+                }
+        count -= max(int((needed - limit) / each) + 1, count // 20)
+    raise MemoryError(f"no batch of about {count} episodes fits into {limit / 1e6:,.0f} MB, as its growth promised.")
 
 
 def flops_of_an_episode(model: AbstractMemoryModel, sample: Episodes) -> float:
