@@ -7,53 +7,34 @@ The rows of one run are comparable with each other; `layers.FASTEST` holds the w
 
 import itertools
 import json
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import equinox as eqx
 import jax
-import jax.numpy as jnp
 import tyro
 
-from ebmm import layers, new_model, reconstruction_loss
-from ebmm.energies import ResNetConv
+from ebmm import layers
+from ebmm.cli.bench import subject
 from ebmm.loops import Loop
 from ebmm.provenance import provenance
+from ebmm.training.speed import update_speed
 
 
 def measure(lowering: str, unroll: bool, *, episodes: int, patterns: int, repeats: int) -> dict[str, Any]:
     layers.FASTEST[jax.default_backend()] = lowering
-    stored, queries = jax.random.bernoulli(jax.random.key(0), 0.1, (2, episodes, patterns, 32, 32, 1)).astype(float)
-    model = replace(new_model(ResNetConv(key=jax.random.key(1)), stored[0]), loop=Loop(unroll=unroll))
-
-    def mean_loss(model: Any, stored: jax.Array, queries: jax.Array) -> jax.Array:
-        return jnp.mean(jax.vmap(lambda x, q: reconstruction_loss(model, x, q))(stored, queries))
-
-    update: Any = eqx.filter_jit(eqx.filter_value_and_grad(mean_loss))
-    start = time.perf_counter()
-    compiled = update.lower(model, stored, queries).compile()
-    compile_seconds = time.perf_counter() - start
-    loss, _ = jax.block_until_ready(compiled(model, stored, queries))
-    start = time.perf_counter()
-    for _ in range(repeats):
-        jax.block_until_ready(compiled(model, stored, queries))
-    return {
-        "lowering": lowering,
-        "unroll": unroll,
-        "episodes": episodes,
-        "patterns": patterns,
-        "milliseconds": round((time.perf_counter() - start) / repeats * 1e3, 2),
-        "compile_seconds": round(compile_seconds, 1),
-        "loss": float(loss),
-    }
+    jax.clear_caches()  # the trace of the lowering before
+    model, sample = subject("conv", patterns)
+    model = replace(model, loop=Loop(unroll=unroll))
+    row = update_speed(model, sample, episodes=episodes, group=episodes, work=0.0, repeats=repeats)
+    unknown = ("gigaflop", "teraflops", "profile")
+    return {"lowering": lowering, "unroll": unroll} | {k: v for k, v in row.items() if k not in unknown}
 
 
 def main(
     patterns: int = 16,
     episodes: tuple[int, ...] = (1,),
-    lowerings: tuple[str, ...] = ("patches", "xla"),
+    lowerings: tuple[str, ...] = tuple(layers.LOWERINGS),
     unroll: tuple[bool, ...] = (False,),
     repeats: int = 3,
     out: Path | None = None,

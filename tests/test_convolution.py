@@ -1,12 +1,14 @@
 """The convolution whose derivatives are of its own kind, against NumPy and against JAX's own derivatives."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import oracles
 import pytest
 
-from ebmm.convolution import convolve, windows
+from ebmm.convolution import WORTHWHILE, convolve, windows
 
 
 def gathered(images, kernel, stride):
@@ -29,15 +31,20 @@ def third_order(convolution, stride):
 CASES = [((5, 6), 3, 1), ((5, 6), 3, 2), ((4, 4), 3, 2), ((4, 4), 1, 1), ((7, 4), 4, 3), ((1, 1), 3, 2), ((6, 6), 2, 1)]
 
 
+KINDS = [("patches", (2, 3)), ("xla", (WORTHWHILE, WORTHWHILE + 1))]
+
+
+@pytest.mark.parametrize(("shared", "channels"), KINDS)
 @pytest.mark.parametrize(("shape", "size", "stride"), CASES)
-def test_both_derivatives_are_the_transposes_of_the_convolution(float64, rng, shape, size, stride):
-    image = jnp.asarray(rng.normal(size=(*shape, 2)))
-    kernel = jnp.asarray(rng.normal(size=(size, size, 2, 3)))
+def test_both_derivatives_are_the_transposes_of_the_convolution(float64, rng, shape, size, stride, shared, channels):
+    image = jnp.asarray(rng.normal(size=(*shape, channels[0])))
+    kernel = jnp.asarray(rng.normal(size=(size, size, *channels)))
+    convolved = partial(convolve, shared=shared)
     if size % 2:
         np.testing.assert_allclose(
-            convolve(image, kernel, stride), oracles.convolution(image, kernel, 0.0, stride), atol=1e-12
+            convolved(image, kernel, stride), oracles.convolution(image, kernel, 0.0, stride), atol=1e-12
         )
-    output, backward = jax.vjp(lambda i, k: convolve(i, k, stride), image, kernel)
+    output, backward = jax.vjp(lambda i, k: convolved(i, k, stride), image, kernel)
     cotangent = rng.normal(size=output.shape)
     expected = jax.vjp(lambda i, k: gathered(i, k, stride), image, kernel)[1](jnp.asarray(cotangent))
     for found, wanted in zip(backward(jnp.asarray(cotangent)), expected, strict=True):
@@ -46,9 +53,10 @@ def test_both_derivatives_are_the_transposes_of_the_convolution(float64, rng, sh
 
 @pytest.mark.parametrize(("shape", "size", "stride"), [((4, 5), 3, 1), ((4, 5), 3, 2)])
 @pytest.mark.parametrize("own", [True, False], ids=["own kernels", "one kernel"])
-def test_derivatives_of_third_order_with_an_axis_of_episodes(float64, rng, shape, size, stride, own):
-    images = jnp.asarray(rng.normal(size=(2, 3, *shape, 2)))
-    kernels = jnp.asarray(rng.normal(size=((2,) if own else ()) + (size, size, 2, 3)))
+@pytest.mark.parametrize(("shared", "channels"), KINDS)
+def test_derivatives_of_third_order_with_an_axis_of_episodes(float64, rng, shape, size, stride, own, shared, channels):
+    images = jnp.asarray(rng.normal(size=(2, 3, *shape, channels[0])))
+    kernels = jnp.asarray(rng.normal(size=((2,) if own else ()) + (size, size, *channels))) / channels[0]
     axes = (0, 0 if own else None)
 
     def gradients(convolution):
@@ -58,7 +66,7 @@ def test_derivatives_of_third_order_with_an_axis_of_episodes(float64, rng, shape
         each = jax.vmap(jax.grad(third_order(convolution, stride), argnums=(0, 1)), in_axes=axes)
         return jax.jit(lambda i, k: (jax.grad(total, argnums=(0, 1))(i, k), each(i, k)))(images, kernels)
 
-    found, wanted = (jax.tree.leaves(gradients(each)) for each in (convolve, gathered))
+    found, wanted = (jax.tree.leaves(gradients(each)) for each in (partial(convolve, shared=shared), gathered))
     for a, b in zip(found, wanted, strict=True):
         np.testing.assert_allclose(a, b, atol=1e-10)
 

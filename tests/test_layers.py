@@ -7,14 +7,15 @@ import oracles
 import pytest
 
 from ebmm import layers
+from ebmm.convolution import WORTHWHILE
 
 
 @pytest.mark.parametrize("lowering", layers.LOWERINGS)
 @pytest.mark.parametrize(("size", "stride"), [(3, 1), (3, 2), (1, 1)])
 @pytest.mark.parametrize("shape", [(8, 8), (5, 6), (1, 1)])
 def test_every_lowering_is_the_same_convolution(float64, rng, lowering, size, stride, shape):
-    image = rng.normal(size=(*shape, 2))
-    kernel = rng.normal(size=(size, size, 2, 3))
+    image = rng.normal(size=(*shape, WORTHWHILE))
+    kernel = rng.normal(size=(size, size, WORTHWHILE, WORTHWHILE + 1))
     got = layers.LOWERINGS[lowering](jnp.asarray(image), jnp.asarray(kernel), stride)
     np.testing.assert_allclose(got, oracles.convolution(image, kernel, 0.0, stride), atol=1e-12)
 
@@ -45,6 +46,29 @@ def test_layer_norm_is_over_all_axes_of_one_example(float64, rng):
     got = norm(jnp.asarray(x))
     np.testing.assert_allclose(got, oracles.layer_norm(x, 1.0, 0.0), atol=1e-12)
     np.testing.assert_allclose([got.mean(), got.var()], [0, 1], atol=1e-5)
+
+
+def test_the_derivatives_of_standardising_are_those_of_its_definition(float64, rng):
+    """The rule is told by hand; here JAX derives it from mean and variance, in four orders as training does."""
+
+    def plain(x):
+        centred = x - x.mean()
+        factor = (jnp.mean(centred**2) + layers.EPSILON) ** -0.5
+        return centred * factor, factor
+
+    def derivative(function, directions):
+        """Of a number that depends on all outputs, along each direction in turn."""
+        if not directions:
+            return lambda x: sum(jnp.sum(jnp.sin(part)) for part in function(x))
+        inner = derivative(function, directions[1:])
+        return lambda x: jax.jvp(inner, (x,), (directions[0],))[1]
+
+    x, *directions = (jnp.asarray(rng.normal(size=(3, 2, 4))) for _ in range(4))
+    for order in range(4):
+        told, derived = (derivative(f, directions[:order]) for f in (layers.standardised, plain))
+        np.testing.assert_allclose(jax.jit(told)(x), jax.jit(derived)(x), rtol=1e-10)
+        gradients = (jax.jit(jax.grad(each))(x) for each in (told, derived))
+        np.testing.assert_allclose(*gradients, rtol=1e-8, atol=1e-10)
 
 
 def test_he_initialisation(float64):

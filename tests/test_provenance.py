@@ -25,3 +25,10 @@ def test_the_installed_command_is_told_by_its_name_wherever_it_lies(monkeypatch)
     assert provenance(seed=0)["command"] == "ebmm recall"
     monkeypatch.setattr("sys.argv", ["benchmarks/episodes.py", "strings"])
     assert provenance(seed=0)["command"] == "python benchmarks/episodes.py strings"
+
+
+def test_flags_of_the_compiler_are_told_where_there_are_some(monkeypatch):
+    monkeypatch.setenv("XLA_FLAGS", "--xla_gpu_autotune_level=0")
+    assert provenance(seed=0)["xla_flags"] == "--xla_gpu_autotune_level=0"
+    monkeypatch.delenv("XLA_FLAGS")
+    assert "xla_flags" not in provenance(seed=0)

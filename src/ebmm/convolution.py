@@ -10,11 +10,14 @@ again among the three:
 Told this once, JAX differentiates to any order without ever transposing the gathering of patches. That would give nine
 shifted arrays to add up, which XLA repeats inside everything that reads the sum; here each derivative gathers patches
 and multiplies once.
+
+Patches of a 3×3 kernel are nine times the image. Where all images have one kernel in common, XLA's own convolution can
+do without them (`shared="xla"`); where every episode has its own, as a memory that is written to, it is slow.
 """
 
 from collections.abc import Callable
 from functools import cache, partial
-from typing import Any
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -93,18 +96,47 @@ def _kernel_of(images: Array, outputs: Array, *, stride: int, size: int) -> Arra
     return matrix.reshape(size, size, images.shape[-1], outputs.shape[-1])
 
 
+Shared = Literal["patches", "xla"]
+"""How to convolve images that have their kernel in common."""
+WORTHWHILE = 16  # channels on both sides; patches of fewer are small, and XLA's convolutions of them slow
+
+
+def _convolve_xla(images: Array, kernel: Array, *, stride: int) -> Array:
+    """All images in one call, whatever axes they have."""
+    layout = ("NHWC", "HWIO", "NHWC")
+    flat = images.reshape(-1, *images.shape[-3:])
+    result = jax.lax.conv_general_dilated(flat, kernel, (stride, stride), "SAME", dimension_numbers=layout)
+    return result.reshape(*images.shape[:-3], *result.shape[1:])
+
+
+def _image_of_xla(outputs: Array, kernel: Array, *, stride: int, shape: tuple[int, int]) -> Array:
+    images = jax.ShapeDtypeStruct((*outputs.shape[:-3], *shape, kernel.shape[2]), outputs.dtype)
+    return jax.linear_transpose(lambda i: _convolve_xla(i, kernel, stride=stride), images)(outputs)[0]
+
+
+def _kernel_of_xla(images: Array, outputs: Array, *, stride: int, size: int) -> Array:
+    kernel = jax.ShapeDtypeStruct((size, size, images.shape[-1], outputs.shape[-1]), images.dtype)
+    return jax.linear_transpose(lambda k: _convolve_xla(images, k, stride=stride), kernel)(outputs)[0]
+
+
 def _repeated(compute: Callable[..., Array], paired: int) -> Callable[..., Array]:
     return compute if paired == 0 else jax.vmap(_repeated(compute, paired - 1))
 
 
-def _primitive(name: str, compute: Callable[..., Array], *, many_images: bool) -> Primitive:
+def _primitive(
+    name: str, compute: Callable[..., Array], by_xla: Callable[..., Array], *, many_images: bool
+) -> Primitive:
     """A primitive whose arguments and result begin with `paired` axes that belong together, such as one for episodes
     with kernels of their own. Behind these, images may have further axes; `many_images` says that the first argument
-    and the result are images, so that with a common kernel a new axis is just one more of those.
+    and the result are images and the second is a kernel: if that is common, a new axis is just one more of those.
     """
     primitive = Primitive(name)
 
-    def implementation(*arguments: Array, paired: int, **settings: Any) -> Array:
+    def implementation(*arguments: Array, paired: int, shared: Shared, **settings: Any) -> Array:
+        first, second = (argument.shape for argument in arguments)
+        size, *channels = (second[-4], *second[-2:]) if many_images else (settings["size"], first[-1], second[-1])
+        if shared == "xla" and paired == 0 and size > 1 and min(channels) >= WORTHWHILE:
+            return by_xla(*arguments, **settings)
         return _repeated(partial(compute, **settings), paired)(*arguments)
 
     @cache
@@ -138,9 +170,9 @@ def _primitive(name: str, compute: Callable[..., Array], *, many_images: bool) -
     return primitive
 
 
-convolve_p = _primitive("convolve", _convolve, many_images=True)
-image_of_p = _primitive("image_of", _image_of, many_images=True)
-kernel_of_p = _primitive("kernel_of", _kernel_of, many_images=False)
+convolve_p = _primitive("convolve", _convolve, _convolve_xla, many_images=True)
+image_of_p = _primitive("image_of", _image_of, _image_of_xla, many_images=True)
+kernel_of_p = _primitive("kernel_of", _kernel_of, _kernel_of_xla, many_images=False)
 PRIMITIVES = (convolve_p, image_of_p, kernel_of_p)
 
 
@@ -175,7 +207,11 @@ def _size(kernel: Any) -> int:
 
 
 def convolve(
-    images: Float[Array, "*n h w inputs"], kernel: Float[Array, "size size inputs outputs"], stride: int = 1
+    images: Float[Array, "*n h w inputs"],
+    kernel: Float[Array, "size size inputs outputs"],
+    stride: int = 1,
+    *,
+    shared: Shared = "patches",
 ) -> Float[Array, "*n h2 w2 outputs"]:
     """A square convolution, padded with zeros so that a stride of 1 keeps height and width."""
-    return convolve_p.bind(images, kernel, stride=stride, paired=0)
+    return convolve_p.bind(images, kernel, stride=stride, paired=0, shared=shared)

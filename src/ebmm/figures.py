@@ -234,7 +234,8 @@ def bars_figure(title: str, panels: dict[str, dict[str, Bar]]) -> Figure:
                 mean, low, high = bar.ours
                 axis.barh(row, mean, color=COLOURS[0], height=0.7)
                 axis.plot([low, high], [row, row], color="black", lw=1)
-                axis.annotate(f"{mean:.2f}", (max(mean, high), row), xytext=(9, 0), textcoords="offset points",
+                end = max(mean, high, bar.published or 0)
+                axis.annotate(f"{mean:.2f}", (end, row), xytext=(9, 0), textcoords="offset points",
                               va="center", fontsize=8)  # fmt: skip
             if bar.published is not None:
                 axis.plot(bar.published, row, "D", color="black", mfc="white", ms=5)

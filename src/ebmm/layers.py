@@ -30,7 +30,11 @@ def _convolve_xla(image: Array, kernel: Array, stride: int) -> Array:
     return jax.lax.conv_general_dilated(image[None], kernel, (stride, stride), "SAME", dimension_numbers=layout)[0]
 
 
-LOWERINGS = {"patches": convolution.convolve, "xla": _convolve_xla}
+LOWERINGS = {
+    "patches": convolution.convolve,
+    "mixed": partial(convolution.convolve, shared="xla"),
+    "xla": _convolve_xla,
+}
 FASTEST = {"cpu": "patches", "gpu": "patches"}
 """By platform, as `benchmarks/convolution.py` measured it inside the read and write loops; elsewhere XLA's own."""
 
@@ -69,6 +73,29 @@ class Convolution(eqx.Module):
         return convolve(image, self.kernel, self.stride) + self.bias
 
 
+EPSILON = 1e-5  # of the variance, so that a constant example stays finite
+
+
+@jax.custom_jvp
+def standardised(x: Float[Array, "*axes"]) -> tuple[Float[Array, "*axes"], Float[Array, ""]]:
+    """x with zero mean and unit variance over all axes, and the factor that its distance from the mean was scaled by.
+
+    Its derivative needs two means, and neither needs the other. Told so, XLA takes both in one pass over the example;
+    left to derive it from mean and variance, it takes one after the other.
+    """
+    centred = x - jnp.mean(x)
+    factor = jax.lax.rsqrt(jnp.mean(centred**2) + EPSILON)
+    return centred * factor, factor
+
+
+@standardised.defjvp
+def _standardised_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+    (dx,) = tangents
+    y, factor = standardised(*primals)
+    along = jnp.mean(y * dx)
+    return (y, factor), (factor * (dx - jnp.mean(dx) - y * along), -(factor**2) * along)
+
+
 class LayerNorm(eqx.Module):
     """Zero mean and unit variance over all axes of one example, then a scale and an offset for each channel."""
 
@@ -80,8 +107,7 @@ class LayerNorm(eqx.Module):
         self.offset = jnp.zeros(channels)
 
     def __call__(self, x: Float[Array, "*axes channels"]) -> Float[Array, "*axes channels"]:
-        centred = x - jnp.mean(x)
-        return centred * jax.lax.rsqrt(jnp.mean(centred**2) + 1e-5) * self.scale + self.offset
+        return standardised(x)[0] * self.scale + self.offset
 
 
 class MemoryConvolution(eqx.Module):

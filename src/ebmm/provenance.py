@@ -12,9 +12,10 @@ import jax
 
 
 def provenance(*, seed: int) -> dict[str, Any]:
-    """Command, seed, commit, versions and hardware of this process, for a results file."""
+    """Command, seed, commit, versions and hardware of this process, and the compiler's flags, for a results file."""
     from . import __version__
 
+    flags = os.environ.get("XLA_FLAGS")
     return {
         "command": _command(),
         "seed": seed,
@@ -23,6 +24,7 @@ def provenance(*, seed: int) -> dict[str, Any]:
         "jax": jax.__version__,
         "python": platform.python_version(),
         "device": _device(),
+        **({"xla_flags": flags} if flags else {}),
     }
 
 

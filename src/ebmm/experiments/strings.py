@@ -92,6 +92,19 @@ STRINGS = (
         expected="5 minutes on two CPU cores",
         beside=HOPFIELD_RULES,
     ),
+    Experiment(
+        name="binary-middle",
+        about="32 strings of 64 bits in 2,080 floats: between the small one and the paper's, to try settings on",
+        network="GatedRNN",
+        on="strings",
+        sizes={"memory_width": 32, "hidden": 128},
+        bits=64,
+        settings=Settings(
+            updates=1500, stages=(Stage(32, 4, 1500),), learning_rate=3e-3, group=2, patience=None, snapshot=500
+        ),
+        expected="6 minutes on one CPU core",
+        beside=HOPFIELD_RULES,
+    ),
     *(_strings(patterns, 23_000) for patterns in COUNTS if patterns != 64),
     _strings(64, 23_000, expected="9.5 minutes on one H200"),
     *(_strings_in(ending, patterns) for ending in OTHERS for patterns in COUNTS),

@@ -98,6 +98,7 @@ def cells_of_run(
             "start": config.get("start"),
             "command": _command(table, system, column, config),
             **{key: config.get(key) for key in kept},
+            **{key: config[key] for key in ("xla_flags",) if key in config},
             "measured_with": measuring,
         }
         yield replace(
