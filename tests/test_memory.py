@@ -337,6 +337,30 @@ def test_what_is_no_model_is_refused():
         inspect.unwrap(Memory.__init__)(Memory.__new__(Memory), None)
 
 
+def test_half_precision_halves_the_file_and_rounds_the_weights_alone(memory, tmp_path):
+    for name, half in (("whole", False), ("half", True)):
+        memory.save_pretrained(tmp_path / name, half=half)
+    whole, half = ((tmp_path / name / "model.safetensors").stat().st_size for name in ("whole", "half"))
+    model, again = memory.model, Memory.from_pretrained(tmp_path / "half").model
+    weights = sum(array.size for array in jax.tree.leaves(model.energy) if eqx.is_array(array) and array.ndim > 1)
+    assert whole - half == pytest.approx(2 * weights, abs=64)  # bytes; the header says where everything is
+    weight = model.energy.gate.weight
+    assert again.energy.gate.weight.dtype == weight.dtype
+    np.testing.assert_array_equal(again.energy.gate.weight, weight.astype(jnp.float16).astype(weight.dtype))
+    for part in (lambda m: m.energy.gate.bias, lambda m: m.write_rates, lambda m: m.read_rates):
+        jax.tree.map(np.testing.assert_array_equal, part(again), part(model))
+    assert model_hash(again) != model_hash(model)
+    Memory(again, "small-rnn").save_pretrained(tmp_path / "again", half=True)
+    assert (tmp_path / "again/config.json").read_bytes() == (tmp_path / "half/config.json").read_bytes()
+
+
+def test_weights_beyond_half_precision_are_refused(memory, tmp_path):
+    large = eqx.tree_at(lambda m: m.energy.gate.weight, memory.model, replace_fn=lambda w: 1e6 * w)
+    with pytest.raises(ValueError, match=r"energy.gate.weight holds numbers beyond 65,504"):
+        Memory(large).save_pretrained(tmp_path / "model", half=True)
+    assert not (tmp_path / "model").exists()
+
+
 def test_a_failed_save_of_a_model_leaves_the_old_one(memory, tmp_path, monkeypatch):
     memory.save_pretrained(tmp_path / "old")
     before = {p.name: p.read_bytes() for p in (tmp_path / "old").iterdir()}

@@ -30,7 +30,7 @@ def named_arrays(tree: PyTree) -> Tensors:
 
 
 def fill(tree: PyTree, tensors: Tensors, path: Path) -> PyTree:
-    """The same pytree with every array replaced by the tensor of its name."""
+    """The same pytree with every array replaced by the tensor of its name; halves become single precision again."""
 
     def is_place(leaf: Any) -> bool:
         return eqx.is_array(leaf) or isinstance(leaf, jax.ShapeDtypeStruct)
@@ -51,7 +51,8 @@ def fill(tree: PyTree, tensors: Tensors, path: Path) -> PyTree:
             raise ValueError(f"{path}: {name} has shape {tensor.shape}; this model expects {leaf.shape}.")
         if tensor.dtype == np.float64 and not jax.config.jax_enable_x64:  # pyright: ignore[reportAttributeAccessIssue]
             raise ValueError(f"{path}: {name} is float64; call jax.config.update('jax_enable_x64', True) first.")
-        return jnp.asarray(tensor)
+        is_halved = tensor.dtype == np.float16 and leaf.dtype != np.float16
+        return jnp.asarray(tensor.astype(np.float32) if is_halved else tensor)
 
     filled = jax.tree_util.tree_map_with_path(replace, tree)
     unexpected = sorted(tensors.keys() - used)

@@ -73,9 +73,13 @@ class Memory:
         model, name = load_model(folder, energy=energy, where=where)
         return cls(model, name, source=source, trained=trained_of(folder))
 
-    def save_pretrained(self, path: str | Path) -> None:
-        """Save the meta-learned model, without what is stored in it, as a folder for `from_pretrained`."""
-        save_model(self.model, Path(path), name=self.name, trained=self.trained)
+    def save_pretrained(self, path: str | Path, *, half: bool = False) -> None:
+        """Save the meta-learned model, without what is stored in it, as a folder for `from_pretrained`.
+
+        With `half` its weights are rounded to half precision, which halves the file. That makes it another model:
+        measure it again, and do not expect it to read memories that this one wrote.
+        """
+        save_model(self.model, Path(path), name=self.name, trained=self.trained, half=half)
 
     def write(self, patterns: Any, *, as_learned: bool = False) -> "Memory":
         """A new memory that holds these patterns: a batch, or a single one.

@@ -14,7 +14,7 @@ import numpy as np
 from . import energies
 from .baselines import SYSTEMS
 from .core.energy import Energy, Where, named_layers
-from .core.model import EBMM, own_layers
+from .core.model import EBMM, STEP_SIZES, own_layers
 from .core.rates import TERMS, ReadRates, WriteRates
 from .files import (
     VERSION,
@@ -107,13 +107,37 @@ def model_hash(model: AbstractMemoryModel) -> str:
     return digest(named_arrays(model), describe(model))
 
 
+def rounded(model: AbstractMemoryModel) -> AbstractMemoryModel:
+    """The same model with its weights, not its biases and step sizes, rounded to half precision: half the file."""
+    arrays = named_arrays(model)
+    with np.errstate(over="ignore"):
+        halves = {name: array.astype(np.float16) for name, array in arrays.items() if _is_weight(name, array)}
+    too_large = [name for name, half in halves.items() if not np.isfinite(half).all()]
+    if too_large:
+        raise ValueError(f"{too_large[0]} holds numbers beyond 65,504; expected weights that half precision can hold.")
+    return fill(model, {**arrays, **halves}, Path(type(model).__name__))
+
+
+def _is_weight(name: str, array: np.ndarray) -> bool:
+    return array.dtype == np.float32 and array.ndim > 1 and not name.startswith(STEP_SIZES)
+
+
 def save_model(
-    model: AbstractMemoryModel, folder: Path, *, name: str, trained: Mapping[str, Any] | None = None
+    model: AbstractMemoryModel,
+    folder: Path,
+    *,
+    name: str,
+    trained: Mapping[str, Any] | None = None,
+    half: bool = False,
 ) -> None:
     """`trained` is what is known of its training: `patterns`, the number in an episode, and whatever else is of use.
 
-    It is told, and is no part of the model's hash.
+    It is told, and is no part of the model's hash. With `half` it is the `rounded` model that is saved.
     """
+    model = rounded(model) if half else model
+    arrays = named_arrays(model)
+    if half:  # without loss: they are rounded
+        arrays = {name: a.astype(np.float16) if _is_weight(name, a) else a for name, a in arrays.items()}
     config = {"format": FORMAT, "version": VERSION, "name": name, "hash": model_hash(model), **describe(model)}
     if trained is not None:
         config["trained"] = dict(trained)
@@ -128,7 +152,7 @@ def save_model(
     try:
         write_whole(
             {
-                folder / "model.safetensors": tensors_as_bytes(named_arrays(model), format=FORMAT),
+                folder / "model.safetensors": tensors_as_bytes(arrays, format=FORMAT),
                 folder / "config.json": (json.dumps(config, indent=2) + "\n").encode(),
             }
         )

@@ -14,6 +14,9 @@ from .rates import ReadRates, WriteRates
 from .reading import read
 from .writing import write
 
+STEP_SIZES = ("write_rates", "read_rates")
+"""The fields of a model that are no weights."""
+
 
 def own_layers(energy: Any) -> Any:
     """The default `where`: an energy that names its writable layers itself, as the paper's five do."""

@@ -13,16 +13,13 @@ import optax.contrib
 from jax.sharding import Mesh
 from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, PyTree
 
-from ..core.model import EBMM
+from ..core.model import EBMM, STEP_SIZES
 from ..data.episodes import Episodes
 from ..evaluation.metrics import METRICS
 from ..gradients import mean_of_clipped, norms
 from ..interface import AbstractMemoryModel
 from .parallel import EPISODES, split_over
 from .settings import Settings
-
-STEP_SIZES = ("write_rates", "read_rates")
-
 
 STRIKES = 3  # exploded updates in a row: one may be due to its batch, so many are due to the model
 LAG = 50  # updates between the states that can be stepped back to: 50 to 100 back the edge is not near any more
