@@ -1,10 +1,13 @@
 """`ebmm bench` times what it says; how long it takes is not tested."""
 
 import json
+import sys
 
 import pytest
 
 from ebmm.cli import main
+
+BENCH = sys.modules["ebmm.cli.bench"]
 
 
 def test_it_measures_and_saves(tmp_path, capsys, monkeypatch):
@@ -29,6 +32,26 @@ def test_it_measures_and_saves(tmp_path, capsys, monkeypatch):
         assert row["share_of_matrix_product"] == pytest.approx(row["teraflops"] / reached)
     assert [row["patterns"] for row in report["latencies"]] == [1, 3]
     assert {"command", "device", "commit"} <= report.keys()
+    assert report["finished"]
+
+
+def test_what_was_measured_before_an_interruption_is_saved(tmp_path, monkeypatch):
+    rows = iter([{"episodes": 1, "teraflops": 0.5}])
+    for name, value in (("flops_of_an_episode", 1.0), ("matrix_product_speed", 1e12)):
+        monkeypatch.setattr(BENCH, name, lambda *_, value=value, **__: value)
+
+    def measured(*_, **__):
+        for row in rows:
+            return row
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(BENCH, "update_speed", measured)
+    out = tmp_path / "bench.json"
+    with pytest.raises(KeyboardInterrupt):
+        main(["bench", "--episodes", "1", "2", "--out", str(out)])
+    report = json.loads(out.read_text())
+    assert [row["episodes"] for row in report["updates"]] == [1]
+    assert not report["finished"]
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from ..training.settings import Keep
 from ..training.speed import (
     flops_of_an_episode,
     largest_batch,
-    latencies,
+    latency,
     matrix_product_speed,
     memory_limit,
     update_speed,
@@ -52,11 +52,11 @@ def bench(
         episodes: Episodes in an update; several to compare.
         group: So many episodes share a gradient; all of them where there are fewer.
         keep: What a step keeps for the way back; several to compare.
-        counts: Numbers of patterns to write and to read at once.
+        counts: Numbers of patterns to write and to read at once; none to leave that out.
         repeats: Of each measurement; the median counts.
         profile: Tell where the time of an update goes, by kinds of kernels; on a GPU.
         largest: Find the most episodes that fit into the memory of a GPU, and run them once; needs two `episodes`.
-        out: Where to save all of it as JSON.
+        out: Where to save all of it as JSON, each measurement as soon as it is there.
     """
     console = Console()
     with told_plainly():
@@ -74,45 +74,42 @@ def bench(
             reached = matrix_product_speed(repeats=repeats)
         with console.status("Counting the work of an episode"):
             work = flops_of_an_episode(model, sample)
-        rows = []
+        kinds = ("updates", "largest", "latencies")
+        report: dict[str, Any] = {"network": network, "matrix_product_teraflops": reached / 1e12, "finished": False}
+        report |= {kind: [] for kind in kinds} | provenance(seed=0)
+
+        def add(kind: str, row: dict[str, Any]) -> None:
+            """Saved at once: what was measured stays, whatever becomes of the rest."""
+            report[kind].append(row)
+            if out is not None:
+                write_whole({out: as_json(report)})
+
         for count, kept in itertools.product(episodes, keep):
             options: Any = {"episodes": count, "group": min(group, count), "keep": kept, "work": work}
             with console.status(f"Compiling and timing an update of {count} episodes, {kept} kept"):
                 row = update_speed(model, sample, **options, repeats=repeats, profile=profile)
-            rows.append(row | {"share_of_matrix_product": row["teraflops"] * 1e12 / reached})
+            add("updates", row | {"share_of_matrix_product": row["teraflops"] * 1e12 / reached})
+        rows = report["updates"]
         console.print(time_table(network, rows), work_table(network, rows, reached))
         for row in rows if profile else []:
             console.print(profile_table(row))
-        most = [] if limit is None else largest_of(console, model, sample, rows, limit)
-        with console.status("Timing writing and reading"):
-            times = latencies(model, lambda n: drawn(sample.source, n), counts, repeats=repeats)
-        console.print(latency_table(times))
+        if limit is not None:
+            for kept in keep:
+                with console.status(f"Compiling and running the largest update, {kept} kept"):
+                    row = largest_batch(model, sample, [row for row in rows if row["keep"] == kept], limit=limit)
+                add("largest", row)
+                console.print(
+                    f"Largest update, {kept} kept: {_which(row)} in {row['peak_megabytes']:,.0f} of "
+                    f"{row['limit_megabytes']:,.0f} MB, {row['milliseconds'] / 1e3:.1f} s"
+                )
+        for count in counts:
+            with console.status(f"Timing writing and reading of {count} patterns"):
+                add("latencies", latency(model, drawn(sample.source, count), repeats=repeats))
+        if counts:
+            console.print(latency_table(report["latencies"]))
         if out is not None:
-            report = {
-                "network": network,
-                "updates": rows,
-                "largest": most,
-                "latencies": times,
-                "matrix_product_teraflops": reached / 1e12,
-            }
-            write_whole({out: as_json(report | provenance(seed=0))})
+            write_whole({out: as_json(report | {"finished": True})})
             console.print(f"Saved {out}", soft_wrap=True)
-
-
-def largest_of(
-    console: Console, model: EBMM, sample: Episodes, rows: list[dict[str, Any]], limit: float
-) -> list[dict[str, Any]]:
-    """The largest update for each `keep` that was measured, told as it is found."""
-    found = []
-    for kept in dict.fromkeys(row["keep"] for row in rows):
-        with console.status(f"Compiling and running the largest update, {kept} kept"):
-            row = largest_batch(model, sample, [row for row in rows if row["keep"] == kept], limit=limit)
-        console.print(
-            f"Largest update, {kept} kept: {_which(row)} in {row['peak_megabytes']:,.0f} of "
-            f"{row['limit_megabytes']:,.0f} MB, {row['milliseconds'] / 1e3:.1f} s"
-        )
-        found.append(row)
-    return found
 
 
 def subject(network: str, patterns: int) -> tuple[EBMM, Episodes]:

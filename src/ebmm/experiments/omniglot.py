@@ -28,7 +28,7 @@ def _other(
         settings=Settings(
             updates=stage.updates,
             stages=(stage,),
-            optimizer="muon",  # as EBMM's own: they learn faster with it too
+            optimizer="muon",  # as EBMM's own; all learned faster so than with AdamW at 1e-3
             learning_rate=3e-3,
             group=stage.episodes,
             augment=True,

@@ -7,7 +7,6 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from ..core.model import EBMM
@@ -161,21 +160,15 @@ def peak_bytes(compiled: Any) -> float:
     return float(analysis.temp_size_in_bytes + analysis.argument_size_in_bytes + analysis.output_size_in_bytes)
 
 
-def latencies(
-    model: AbstractMemoryModel, draw: Callable[[int], jax.Array], counts: tuple[int, ...], *, repeats: int = 5
-) -> list[dict[str, Any]]:
-    """Seconds to write and to read so many patterns at once."""
-    write = eqx.filter_jit(lambda model, patterns: model.write(patterns))
-    read = eqx.filter_jit(lambda model, state, queries: model.read(state, queries).patterns)
-    rows = []
-    for count in counts:
-        patterns = jnp.asarray(draw(count))
-        state = write(model, patterns)
-        rows.append(
-            {
-                "patterns": count,
-                "write_milliseconds": 1e3 * seconds_of(lambda p=patterns: write(model, p), repeats),
-                "read_milliseconds": 1e3 * seconds_of(lambda p=patterns, s=state: read(model, s, p), repeats),
-            }
-        )
-    return rows
+_write = eqx.filter_jit(lambda model, patterns: model.write(patterns))
+_read = eqx.filter_jit(lambda model, state, queries: model.read(state, queries).patterns)
+
+
+def latency(model: AbstractMemoryModel, patterns: jax.Array, *, repeats: int = 5) -> dict[str, Any]:
+    """Milliseconds to write these patterns, and to read as many, all at once."""
+    state = _write(model, patterns)
+    return {
+        "patterns": len(patterns),
+        "write_milliseconds": 1e3 * seconds_of(lambda: _write(model, patterns), repeats),
+        "read_milliseconds": 1e3 * seconds_of(lambda: _read(model, state, patterns), repeats),
+    }
