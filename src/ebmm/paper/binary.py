@@ -11,8 +11,7 @@ RULES = {"hebb": "Hebb", "storkey": "Storkey", "pseudo-inverse": "pseudo-inverse
 
 
 def hopfield(patterns: int, *, rule: str, order: str) -> AbstractMemoryModel:
-    # After 10 sweeps synchronous reads still improve; after 20 they rest, or go back and forth between two patterns.
-    return Hopfield(pattern_shape=(BITS,), rule=rule, order=order, sweeps=30)
+    return Hopfield(pattern_shape=(BITS,), rule=rule, order=order)
 
 
 def modern_hopfield(patterns: int) -> AbstractMemoryModel:
