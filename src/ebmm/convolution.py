@@ -101,8 +101,8 @@ Shared = Literal["patches", "xla"]
 WORTHWHILE = 16  # channels on both sides; patches of fewer are small, and XLA's convolutions of them slow
 
 
-def _convolve_xla(images: Array, kernel: Array, *, stride: int) -> Array:
-    """All images in one call, whatever axes they have."""
+def convolve_xla(images: Array, kernel: Array, stride: int) -> Array:
+    """XLA's own: all images in one call, whatever axes they have."""
     layout = ("NHWC", "HWIO", "NHWC")
     flat = images.reshape(-1, *images.shape[-3:])
     result = jax.lax.conv_general_dilated(flat, kernel, (stride, stride), "SAME", dimension_numbers=layout)
@@ -111,12 +111,12 @@ def _convolve_xla(images: Array, kernel: Array, *, stride: int) -> Array:
 
 def _image_of_xla(outputs: Array, kernel: Array, *, stride: int, shape: tuple[int, int]) -> Array:
     images = jax.ShapeDtypeStruct((*outputs.shape[:-3], *shape, kernel.shape[2]), outputs.dtype)
-    return jax.linear_transpose(lambda i: _convolve_xla(i, kernel, stride=stride), images)(outputs)[0]
+    return jax.linear_transpose(lambda i: convolve_xla(i, kernel, stride), images)(outputs)[0]
 
 
 def _kernel_of_xla(images: Array, outputs: Array, *, stride: int, size: int) -> Array:
     kernel = jax.ShapeDtypeStruct((size, size, images.shape[-1], outputs.shape[-1]), images.dtype)
-    return jax.linear_transpose(lambda k: _convolve_xla(images, k, stride=stride), kernel)(outputs)[0]
+    return jax.linear_transpose(lambda k: convolve_xla(images, k, stride), kernel)(outputs)[0]
 
 
 def _repeated(compute: Callable[..., Array], paired: int) -> Callable[..., Array]:
@@ -170,7 +170,7 @@ def _primitive(
     return primitive
 
 
-convolve_p = _primitive("convolve", _convolve, _convolve_xla, many_images=True)
+convolve_p = _primitive("convolve", _convolve, convolve_xla, many_images=True)
 image_of_p = _primitive("image_of", _image_of, _image_of_xla, many_images=True)
 kernel_of_p = _primitive("kernel_of", _kernel_of, _kernel_of_xla, many_images=False)
 PRIMITIVES = (convolve_p, image_of_p, kernel_of_p)

@@ -25,15 +25,10 @@ def he_linear(inputs: int, outputs: int, *, key: PRNGKeyArray) -> eqx.nn.Linear:
     return eqx.tree_at(lambda linear: (linear.weight, linear.bias), layer, (weight, jnp.zeros(outputs)))
 
 
-def _convolve_xla(image: Array, kernel: Array, stride: int) -> Array:
-    layout = ("NHWC", "HWIO", "NHWC")
-    return jax.lax.conv_general_dilated(image[None], kernel, (stride, stride), "SAME", dimension_numbers=layout)[0]
-
-
 LOWERINGS = {
     "patches": convolution.convolve,
     "mixed": partial(convolution.convolve, shared="xla"),
-    "xla": _convolve_xla,
+    "xla": convolution.convolve_xla,
 }
 FASTEST = {"cpu": "patches", "gpu": "patches"}
 """By platform, as `benchmarks/convolution.py` measured it inside the read and write loops; elsewhere XLA's own."""
@@ -80,8 +75,8 @@ EPSILON = 1e-5  # of the variance, so that a constant example stays finite
 def standardised(x: Float[Array, "*axes"]) -> tuple[Float[Array, "*axes"], Float[Array, ""]]:
     """x with zero mean and unit variance over all axes, and the factor that its distance from the mean was scaled by.
 
-    Its derivative needs two means, and neither needs the other. Told so, XLA takes both in one pass over the example;
-    left to derive it from mean and variance, it takes one after the other.
+    Its derivative needs two means, and neither needs the other. Told so, XLA can take both in one pass over the example;
+    derived from mean and variance, one waits for the other.
     """
     centred = x - jnp.mean(x)
     factor = jax.lax.rsqrt(jnp.mean(centred**2) + EPSILON)
