@@ -75,8 +75,8 @@ EPSILON = 1e-5  # of the variance, so that a constant example stays finite
 def standardised(x: Float[Array, "*axes"]) -> tuple[Float[Array, "*axes"], Float[Array, ""]]:
     """x with zero mean and unit variance over all axes, and the factor that its distance from the mean was scaled by.
 
-    Its derivative needs two means, and neither needs the other. Told so, XLA can take both in one pass over the example;
-    derived from mean and variance, one waits for the other.
+    Its derivative needs two means, and neither needs the other. Told so, XLA can take both in one pass over the
+    example; derived from mean and variance, one waits for the other.
     """
     centred = x - jnp.mean(x)
     factor = jax.lax.rsqrt(jnp.mean(centred**2) + EPSILON)
