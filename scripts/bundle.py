@@ -8,7 +8,6 @@ The model card beside it, `README.md`, is written by hand.
 """
 
 import json
-import shutil
 from pathlib import Path
 from typing import Annotated
 
@@ -16,6 +15,7 @@ from tyro.conf import Positional
 from tyro.extras import SubcommandApp
 
 from ebmm.bundled import FOLDER
+from ebmm.files import write_whole
 from ebmm.pretrained import load_model, model_hash, save_model, trained_of
 
 app = SubcommandApp()
@@ -72,9 +72,13 @@ def ship(
     }
     place = folder / (name or own_name)
     place.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(model / "model.safetensors", place / "model.safetensors")
     config = json.loads((model / "config.json").read_text()) | {"name": place.name, "trained": trained}
-    (place / "config.json").write_text(json.dumps(config, indent=2) + "\n")
+    write_whole(
+        {
+            place / "model.safetensors": (model / "model.safetensors").read_bytes(),
+            place / "config.json": (json.dumps(config, indent=2) + "\n").encode(),
+        }
+    )
     print(f"{place}: {first['error']['mean']:.2f} over {first['batches']} batches. Write its card, README.md.")
 
 
