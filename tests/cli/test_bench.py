@@ -3,8 +3,10 @@
 import json
 import sys
 
+import jax
 import pytest
 
+from ebmm import layers
 from ebmm.cli import main
 
 BENCH = sys.modules["ebmm.cli.bench"]
@@ -54,8 +56,58 @@ def test_what_was_measured_before_an_interruption_is_saved(tmp_path, monkeypatch
     assert not report["finished"]
 
 
+@pytest.fixture
+def measured(monkeypatch):
+    """Measurements that take no time; what each was asked for."""
+    asked = []
+
+    def update_speed(model, sample, **options):
+        asked.append({"lowering": layers.FASTEST[jax.default_backend()], **options})
+        made = {"patterns": 2, "milliseconds": 1.0, "milliseconds_an_episode": 1.0, "trace_seconds": 1.0}
+        work = {"compile_seconds": 1.0, "peak_megabytes": 1.0, "gigaflop": 1.0, "teraflops": 0.5}
+        return made | work | {"episodes": options["episodes"], "keep": options["keep"]}
+
+    monkeypatch.setattr(BENCH, "update_speed", update_speed)
+    monkeypatch.setattr(BENCH, "matrix_product_speed", lambda **_: 1e12)
+    monkeypatch.setitem(layers.FASTEST, jax.default_backend(), "patches")
+    return asked
+
+
+def test_known_work_and_another_way_to_convolve(tmp_path, monkeypatch, measured):
+    monkeypatch.setattr(BENCH, "flops_of_an_episode", lambda *_: pytest.fail("the work is known"))
+    out = tmp_path / "bench.json"
+    main(["bench", "--gigaflop", "3", "--lowering", "mixed", "--counts", "--out", str(out)])
+    assert [(each["work"], each["lowering"]) for each in measured] == [(3e9, "mixed")]
+    assert json.loads(out.read_text())["lowering"] == "mixed"
+
+
+def test_where_no_batch_fits_the_rest_is_still_measured(tmp_path, monkeypatch, capsys, measured):
+    def nothing_fits(*_, **__):
+        raise MemoryError("no batch fits")
+
+    monkeypatch.setattr(BENCH, "memory_limit", lambda: 1e6)
+    monkeypatch.setattr(BENCH, "largest_batch", nothing_fits)
+    monkeypatch.setattr(
+        BENCH, "latency", lambda *_, **__: {"patterns": 1, "write_milliseconds": 1, "read_milliseconds": 1}
+    )
+    out = tmp_path / "bench.json"
+    options = ["--episodes", "1", "2", "--largest", "--gigaflop", "1", "--counts", "1"]
+    main(["bench", *options, "--out", str(out)])
+    assert "no batch fits" in capsys.readouterr().out
+    report = json.loads(out.read_text())
+    assert (report["largest"], len(report["latencies"]), report["finished"]) == ([], 1, True)
+
+
 @pytest.mark.parametrize(
-    "wrong", [["--patterns", "0"], ["--episodes", "-1"], ["--out", "missing/bench.json"], ["--profile"], ["--largest"]]
+    "wrong",
+    [
+        ["--patterns", "0"],
+        ["--episodes", "-1"],
+        ["--out", "missing/bench.json"],
+        ["--profile"],
+        ["--largest"],
+        ["--gigaflop", "0"],
+    ],
 )
 def test_what_cannot_be_timed_is_refused(wrong):
     with pytest.raises(SystemExit, match="expected"):

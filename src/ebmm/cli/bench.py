@@ -8,6 +8,7 @@ import jax
 from rich.console import Console
 from rich.table import Table
 
+from .. import layers
 from ..core.model import EBMM
 from ..data import OMNIGLOT_SAMPLE
 from ..data.binary import strings
@@ -42,6 +43,8 @@ def bench(
     repeats: int = 5,
     profile: bool = False,
     largest: bool = False,
+    gigaflop: float | None = None,
+    lowering: Literal["patches", "mixed", "xla"] | None = None,
     out: Path | None = None,
 ) -> None:
     """Time meta-updates, writing and reading, beside a matrix product in the same run.
@@ -56,6 +59,8 @@ def bench(
         repeats: Of each measurement; the median counts.
         profile: Tell where the time of an update goes, by kinds of kernels; on a GPU.
         largest: Find the most episodes that fit into the memory of a GPU, and run them once; needs two `episodes`.
+        gigaflop: The work of an episode, where an earlier run has told it: counting takes half a minute for `conv`.
+        lowering: How to convolve, in place of what is fastest on this platform.
         out: Where to save all of it as JSON, each measurement as soon as it is there.
     """
     console = Console()
@@ -64,19 +69,24 @@ def bench(
         smallest = min((patterns, repeats, group, *episodes, *counts))
         if smallest < 1 or not episodes or not keep:
             raise ValueError(f"got {smallest}; expected positive numbers of patterns, episodes, counts and repeats.")
+        if gigaflop is not None and not gigaflop > 0:
+            raise ValueError(f"--gigaflop {gigaflop}: expected a positive number, or none to count it.")
         if profile:
             check_profiled()
         limit = memory_limit() if largest else None
         if largest and (limit is None or len(set(episodes)) < 2):
             raise ValueError("--largest: expected a device that tells its memory, a GPU, and two or more --episodes.")
+        platform = jax.default_backend()
+        if lowering is not None:
+            layers.FASTEST[platform] = lowering
         model, sample = subject(network, patterns)
         with console.status("Timing a matrix product"):
             reached = matrix_product_speed(repeats=repeats)
         with console.status("Counting the work of an episode"):
-            work = flops_of_an_episode(model, sample)
+            work = flops_of_an_episode(model, sample) if gigaflop is None else 1e9 * gigaflop
         kinds = ("updates", "largest", "latencies")
         report: dict[str, Any] = {"network": network, "matrix_product_teraflops": reached / 1e12, "finished": False}
-        report |= {kind: [] for kind in kinds} | provenance(seed=0)
+        report |= {"lowering": layers.FASTEST.get(platform, "xla")} | {kind: [] for kind in kinds} | provenance(seed=0)
 
         def add(kind: str, row: dict[str, Any]) -> None:
             """Saved at once: what was measured stays, whatever becomes of the rest."""
@@ -95,8 +105,12 @@ def bench(
             console.print(profile_table(row))
         if limit is not None:
             for kept in keep:
-                with console.status(f"Compiling and running the largest update, {kept} kept"):
-                    row = largest_batch(model, sample, [row for row in rows if row["keep"] == kept], limit=limit)
+                try:
+                    with console.status(f"Compiling and running the largest update, {kept} kept"):
+                        row = largest_batch(model, sample, [row for row in rows if row["keep"] == kept], limit=limit)
+                except MemoryError as error:
+                    console.print(f"Largest update, {kept} kept: {error}")
+                    continue
                 add("largest", row)
                 console.print(
                     f"Largest update, {kept} kept: {_which(row)} in {row['peak_megabytes']:,.0f} of "
