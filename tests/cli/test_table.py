@@ -147,10 +147,12 @@ def test_what_is_missing_is_trained_in_two_goes_measured_and_then_left_alone(tin
     main(command)
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()} == before
 
-    elsewhere = tmp_path / "elsewhere"
+    elsewhere, config = tmp_path / "elsewhere", runs / "debug/config.json"
+    config.write_text(json.dumps(json.loads(config.read_text()) | {"before": {"updates": 7, "minutes": 1}}))
     main(["table", "binary", "--add", str(runs / "debug"), "--results", str(elsewhere)])
     added = json.loads((elsewhere / "ebmm-rnn-4.json").read_text())
-    assert (added["value"], added["minutes"]) == (cell["value"], cell["minutes"])
+    assert (added["value"], added["updates"]) == (cell["value"], cell["updates"] + 7)
+    assert added["minutes"] == pytest.approx(cell["minutes"] + 1)
 
     capsys.readouterr()
     options = ["--on", "strings", "--patterns", "4", "--batches", "5", "--out", str(tmp_path / "out.json")]

@@ -15,6 +15,7 @@ import pytest
 from ebmm.cli import main
 from ebmm.experiments import EXPERIMENTS
 from ebmm.files import load_tensors
+from ebmm.pretrained import trained_of
 
 CACHE = Path(__file__).parents[2] / ".cache" / "jax"
 
@@ -140,6 +141,10 @@ def test_it_starts_from_a_saved_model(tmp_path, capsys):
     errors = [float(text.split("held out ")[1].split(",")[0]) for text in printed]
     assert errors[1] < errors[0]  # after 50 updates: from the trained model, and from a fresh one
     assert list((tmp_path / "second/tensorboard").iterdir())
+    before, after = (trained_of(Path(folder) / "model") for folder in (first, second))
+    assert (before["updates"], after["updates"]) == (400, 450)
+    assert after["minutes"] > before["minutes"] > 0
+    assert json.loads(Path(second, "config.json").read_text())["before"]["updates"] == 400
     with pytest.raises(SystemExit, match="Resume it as it was started"):
         main(["train", "debug", "--out", second, "--updates", "50", "--resume"])
     with pytest.raises(SystemExit, match="holds another model than binary-small trains"):

@@ -10,6 +10,7 @@ import pytest
 from ebmm import reconstruction_loss
 from ebmm.data.episodes import Episode, Episodes
 from ebmm.energies import ResNetConv
+from ebmm.training import update
 from ebmm.training.settings import Settings, Stage
 from ebmm.training.update import Learner, run_updates, transformation
 
@@ -107,12 +108,14 @@ def test_a_convolution_is_a_matrix_from_all_inputs_to_its_outputs():
 
 
 def test_episodes_in_groups_have_the_same_mean_gradient(rnn, string_episodes):
-    alone, grouped = (
-        run(Learner.of(rnn, chosen), string_episodes, chosen, episodes=4) for chosen in (settings(), settings(group=2))
+    alone, pairs, together = (
+        run(Learner.of(rnn, chosen), string_episodes, chosen, episodes=4)
+        for chosen in (settings(), settings(group=2), settings(group=4))
     )
-    same(alone[0].model, grouped[0].model, rtol=1e-3, atol=2e-5)
-    np.testing.assert_allclose(alone[1].loss, grouped[1].loss, rtol=1e-5)
-    np.testing.assert_allclose(alone[1].error, grouped[1].error, rtol=1e-5)
+    for grouped in (pairs, together):
+        same(alone[0].model, grouped[0].model, rtol=1e-3, atol=2e-5)
+        np.testing.assert_allclose(alone[1].loss, grouped[1].loss, rtol=1e-5)
+        np.testing.assert_allclose(alone[1].error, grouped[1].error, rtol=1e-5)
 
 
 def test_step_sizes_move_faster_than_weights(rnn, string_episodes):
@@ -255,3 +258,21 @@ def test_without_a_finite_episode_nothing_changes(rnn, string_episodes):
         np.testing.assert_array_equal(a, b)
     assert np.all(report.dropped == 6)
     assert np.isnan(report.error).all()
+
+
+@pytest.mark.parametrize(
+    ("backend", "triton", "options"),
+    [
+        ("gpu", False, {"compiler_options": {"xla_gpu_enable_triton_gemm": False}}),
+        ("gpu", True, {}),
+        ("cpu", False, {}),
+    ],
+)
+def test_without_triton_xla_is_told_so_on_a_gpu_alone(monkeypatch, backend, triton, options):
+    told = []
+    monkeypatch.setattr(jax, "default_backend", lambda: backend)
+    monkeypatch.setattr(eqx, "filter_jit", lambda function, **options: told.append(options))
+    update._program.cache_clear()
+    update.program(settings(triton=triton))
+    update._program.cache_clear()
+    assert told == [options]

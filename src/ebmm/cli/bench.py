@@ -45,6 +45,7 @@ def bench(
     largest: bool = False,
     gigaflop: float | None = None,
     lowering: Literal["patches", "mixed", "xla"] | None = None,
+    triton: bool | None = None,
     out: Path | None = None,
 ) -> None:
     """Time meta-updates, writing and reading, beside a matrix product in the same run.
@@ -61,6 +62,7 @@ def bench(
         largest: Find the most episodes that fit into the memory of a GPU, and run them once; needs two `episodes`.
         gigaflop: The work of an episode, where an earlier run has told it: counting takes half a minute for `conv`.
         lowering: How to convolve, in place of what is fastest on this platform.
+        triton: Let XLA try Triton's matrix products; if not said, as training does: for the RNNs.
         out: Where to save all of it as JSON, each measurement as soon as it is there.
     """
     console = Console()
@@ -96,6 +98,7 @@ def bench(
 
         for count, kept in itertools.product(episodes, keep):
             options: Any = {"episodes": count, "group": min(group, count), "keep": kept, "work": work}
+            options["triton"] = network != "conv" if triton is None else triton
             with console.status(f"Compiling and timing an update of {count} episodes, {kept} kept"):
                 row = update_speed(model, sample, **options, repeats=repeats, profile=profile)
             add("updates", row | {"share_of_matrix_product": row["teraflops"] * 1e12 / reached})

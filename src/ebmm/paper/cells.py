@@ -86,7 +86,7 @@ def cells_of_run(
     model, saved_as = load_model(folder / "model")
     if saved_as != name:
         raise ValueError(f"{folder} describes a run of {name} and holds the model {saved_as}; expected one run.")
-    last = lines[-1]
+    last, before = lines[-1], config.get("before") or {}
     kept = ("seed", "commit", "ebmm", "jax", "python", "device")
     measuring = {key: value for key, value in provenance(seed=SEED).items() if key in kept}
     for system, column, ready, search in _ready(model, places):
@@ -96,6 +96,7 @@ def cells_of_run(
             **search,
             "experiment": experiment,
             "start": config.get("start"),
+            "before": before,
             "command": _command(table, system, column, config),
             **{key: config.get(key) for key in kept},
             **{key: config[key] for key in ("xla_flags",) if key in config},
@@ -103,9 +104,9 @@ def cells_of_run(
         }
         yield replace(
             cell,
-            updates=last["update"],
-            minutes=last["seconds"] / 60,
-            compile_minutes=last["compile_seconds"] / 60,
+            updates=last["update"] + before.get("updates", 0),
+            minutes=last["seconds"] / 60 + before.get("minutes", 0),
+            compile_minutes=last["compile_seconds"] / 60 + before.get("compile_minutes", 0),
             curve=thinned(lines),
             origin=origin,
         )

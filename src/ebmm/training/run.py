@@ -25,7 +25,7 @@ from ..experiments import Experiment
 from ..files import as_json, digest, must_exist, write_whole
 from ..initial import new_model
 from ..interface import AbstractMemoryModel
-from ..pretrained import NETWORKS, describe, load_model, model_hash, save_model
+from ..pretrained import NETWORKS, describe, load_model, model_hash, save_model, trained_of
 from ..provenance import provenance
 from .checkpoint import Checkpoints
 from .parallel import agreed, all_devices, everywhere, here, is_writer
@@ -33,6 +33,8 @@ from .trainer import COUNTS, Point, Trainer
 
 WINDOW = 25
 """Updates that a line of `metrics.jsonl` averages over."""
+COSTS = ("updates", "minutes", "compile_minutes")
+"""What a model has cost, as it tells of itself."""
 
 
 @dataclass
@@ -44,6 +46,8 @@ class Run:
     folder: Path
     trainer: Trainer
     test_episodes: Episodes
+    before: dict[str, int | float] = field(default_factory=dict)
+    """What the model had cost that the run started from: updates and minutes."""
     window: list[Point] = field(default_factory=list)
     """Points since the last line of the metrics."""
 
@@ -84,11 +88,12 @@ class Run:
             mesh=mesh,
         )
         last = experiment.settings.stages[-1].patterns
-        run = cls(experiment, seed, folder, trainer, Episodes(test, damage, last, reveal=protocol.reveal))
+        before = {} if start is None else cost_of(start)
+        run = cls(experiment, seed, folder, trainer, Episodes(test, damage, last, reveal=protocol.reveal), before)
         if not resume and is_writer():
             folder.mkdir(parents=True, exist_ok=True)
-            started = {"start": None if given is None else model_hash(given), "fingerprint": fingerprint}
-            config = {"experiment": asdict(experiment), **started, **provenance(seed=seed)}
+            started = {"start": None if given is None else model_hash(given), "before": before}
+            config = {"experiment": asdict(experiment), **started, "fingerprint": fingerprint, **provenance(seed=seed)}
             write_whole({folder / "config.json": as_json(config)})
         if checkpoints.newest() is None:  # new, or killed before its first checkpoint
             trainer.save()
@@ -145,8 +150,10 @@ class Run:
     def save(self) -> None:
         """Keep the state as it is now, and the model."""
         if is_writer():
-            load = {"patterns": self.trainer.stage.patterns, "updates": self.trainer.progress.update}
-            trained = {"on": self.experiment.on, **load}
+            progress = self.trainer.progress
+            own = (progress.update, progress.seconds / 60, progress.compile_seconds / 60)
+            cost = {name: self.before.get(name, 0) + spent for name, spent in zip(COSTS, own, strict=True)}
+            trained = {"on": self.experiment.on, "patterns": self.trainer.stage.patterns, **cost}
             save_model(self.model, self.folder / "model", name=self.experiment.name, trained=trained)
             self._keep_window()
         self.trainer.save()
@@ -171,6 +178,12 @@ class Run:
         if is_writer() and path.exists():
             lines = [line for line in path.read_text().splitlines() if _update_of(line) <= update]
             write_whole({path: "".join(f"{line}\n" for line in lines).encode()})
+
+
+def cost_of(model: Path) -> dict[str, int | float]:
+    """What a saved model tells of the updates and minutes that its training took, all runs together."""
+    trained = trained_of(model) or {}
+    return {name: trained[name] for name in COSTS if isinstance(trained.get(name), int | float)}
 
 
 def identity(experiment: Experiment, seed: int, start: AbstractMemoryModel | None = None) -> str:

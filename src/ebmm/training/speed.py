@@ -16,9 +16,7 @@ from ..loops import Loop
 from .kernels import profile_of
 from .settings import Keep, Settings, Stage
 from .trainer import in_training, updates_in_a_call
-from .update import Learner, run_updates
-
-_compilable: Any = run_updates  # what `filter_jit` returns can be lowered, which its type does not say
+from .update import Learner, program
 
 
 def seconds_of(work: Callable[[], Any], repeats: int) -> float:
@@ -47,6 +45,7 @@ def update_speed(
     episodes: int,
     group: int = 1,
     keep: Keep = "products",
+    triton: bool = True,
     work: float | None = None,
     repeats: int = 5,
     profile: bool = False,
@@ -56,7 +55,8 @@ def update_speed(
     `work` is the FLOP of one episode, if it is known: counting takes as long as tracing an unrolled update.
     """
     updates = updates_in_a_call()
-    compiled, given, took = _compiled(model, sample, episodes=episodes, group=group, keep=keep, updates=updates)
+    settings = Settings(updates=1, stages=(Stage(sample.patterns, episodes, 1),), group=group, keep=keep, triton=triton)
+    compiled, given, took = _compiled(model, sample, settings, updates=updates)
     seconds = seconds_of(lambda: compiled(*given), repeats) / updates
     total = episodes * (flops_of_an_episode(model, sample) if work is None else work)
     return {
@@ -64,6 +64,7 @@ def update_speed(
         "episodes": episodes,
         "group": group,
         "keep": keep,
+        "triton": triton,
         "updates_in_a_call": updates,
         "milliseconds": 1e3 * seconds,
         "milliseconds_an_episode": 1e3 * seconds / episodes,
@@ -76,23 +77,29 @@ def update_speed(
 
 
 def _compiled(
-    model: AbstractMemoryModel, sample: Episodes, *, episodes: int, group: int, keep: Keep, updates: int
+    model: AbstractMemoryModel, sample: Episodes, settings: Settings, *, updates: int
 ) -> tuple[Any, tuple[Any, ...], dict[str, float]]:
     """The compiled updates, what to call them with, and how long it took to get them."""
-    settings = Settings(updates=1, stages=(Stage(sample.patterns, episodes, 1),), group=group, keep=keep)
-    given = _arguments(in_training(model, settings), sample, episodes, settings, updates)
+    given = _arguments(in_training(model, settings), sample, settings, updates)
     start = time.perf_counter()
-    lowered = _compilable.lower(*given)
+    lowered = program(settings).lower(*given)
     traced = time.perf_counter()
     compiled = lowered.compile()
     return compiled, given, {"trace_seconds": traced - start, "compile_seconds": time.perf_counter() - traced}
 
 
-def _arguments(
-    model: AbstractMemoryModel, sample: Episodes, episodes: int, settings: Settings, updates: int
-) -> tuple[Any, ...]:
+def _arguments(model: AbstractMemoryModel, sample: Episodes, settings: Settings, updates: int) -> tuple[Any, ...]:
     indices, rates = np.zeros(updates, np.int32), np.zeros(updates, np.float32)
-    return Learner.of(model, settings), sample, episodes, "hamming", settings, jax.random.key(0), indices, rates
+    return (
+        Learner.of(model, settings),
+        sample,
+        settings.stages[0].episodes,
+        "hamming",
+        settings,
+        jax.random.key(0),
+        indices,
+        rates,
+    )
 
 
 def memory_limit() -> float | None:
@@ -116,7 +123,9 @@ def largest_batch(
     count = many["episodes"] + int((limit - needed) / each)
     for _ in range(tries):
         count = max(count, 1)
-        compiled, given, took = _compiled(model, sample, episodes=count, group=count, keep=many["keep"], updates=1)
+        stages = (Stage(sample.patterns, count, 1),)
+        settings = Settings(updates=1, stages=stages, group=count, keep=many["keep"], triton=many["triton"])
+        compiled, given, took = _compiled(model, sample, settings, updates=1)
         needed = peak_bytes(compiled)
         if needed <= limit:
             try:
@@ -129,6 +138,7 @@ def largest_batch(
                     "patterns": sample.patterns,
                     "episodes": count,
                     "keep": many["keep"],
+                    "triton": many["triton"],
                     "milliseconds": 1e3 * seconds,
                     "milliseconds_an_episode": 1e3 * seconds / count,
                     **took,
@@ -148,9 +158,9 @@ def flops_of_an_episode(model: AbstractMemoryModel, sample: Episodes) -> float:
     settings = Settings(updates=1, stages=(Stage(sample.patterns, 1, 1),))
     cpu = jax.devices("cpu")[0]
     with jax.default_device(cpu):
-        given = _arguments(unrolled, sample, 1, settings, 1)
+        given = _arguments(unrolled, sample, settings, 1)
         arrays, rest = eqx.partition(given, eqx.is_array)
-        lowered = _compilable.lower(*eqx.combine(jax.device_put(arrays, cpu), rest))
+        lowered = program(settings).lower(*eqx.combine(jax.device_put(arrays, cpu), rest))
     return float(lowered.lowered.cost_analysis()["flops"])
 
 

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from functools import cache
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -112,7 +113,6 @@ def matrices(parameters: PyTree) -> PyTree:
     return jax.tree_util.tree_map_with_path(axes, parameters)
 
 
-@eqx.filter_jit
 def run_updates(
     learner: Learner,
     sample: Episodes,
@@ -128,6 +128,30 @@ def run_updates(
 
     With a mesh, the episodes are split over its devices and everything else is the same on all of them.
     """
+    return program(settings)(learner, sample, episodes, metric, settings, key, indices, rates, mesh)
+
+
+def program(settings: Settings) -> Any:
+    """The compiled function behind `run_updates`, which can also be lowered; its type does not say so."""
+    return _program(triton=settings.triton or jax.default_backend() != "gpu")
+
+
+@cache
+def _program(*, triton: bool) -> Any:
+    return eqx.filter_jit(_updates, **({} if triton else {"compiler_options": {"xla_gpu_enable_triton_gemm": False}}))
+
+
+def _updates(
+    learner: Learner,
+    sample: Episodes,
+    episodes: int,
+    metric: str,
+    settings: Settings,
+    key: PRNGKeyArray,
+    indices: Array | np.ndarray,
+    rates: Array | np.ndarray,
+    mesh: Mesh | None = None,
+) -> tuple[Learner, Report]:
     arrays, static = eqx.partition(learner, eqx.is_array)
 
     def step(arrays: PyTree, index_and_rate: tuple[Array, Array]) -> tuple[PyTree, Report]:
@@ -158,8 +182,13 @@ def one_update(
             return jnp.mean(losses), (losses, errors)
 
         size = math.gcd(settings.group, len(keys))
-        value_and_gradient = jax.vmap(jax.value_and_grad(of_group, has_aux=True), in_axes=(None, 0))
-        (_, (losses, errors)), gradients = value_and_gradient(parameters, keys.reshape(-1, size))
+        value_and_gradient = jax.value_and_grad(of_group, has_aux=True)
+        if size == len(keys):  # `vmap` over one group would be traced for a quarter longer
+            (_, (losses, errors)), gradient = value_and_gradient(parameters, keys)
+            gradients = jax.tree.map(lambda array: array[None], gradient)
+        else:
+            each_group = jax.vmap(value_and_gradient, in_axes=(None, 0))
+            (_, (losses, errors)), gradients = each_group(parameters, keys.reshape(-1, size))
         across = None if mesh is None else EPISODES
         mean = mean_of_clipped(gradients, times_median=settings.episode_clip, across=across)
         return losses.ravel(), errors.ravel(), jnp.repeat(norms(gradients), size), mean
