@@ -138,7 +138,8 @@ def program(settings: Settings) -> Any:
 
 @cache
 def _program(*, triton: bool) -> Any:
-    return eqx.filter_jit(_updates, **({} if triton else {"compiler_options": {"xla_gpu_enable_triton_gemm": False}}))
+    options: Any = {} if triton else {"compiler_options": {"xla_gpu_enable_triton_gemm": False}}
+    return eqx.filter_jit(_updates, **options)
 
 
 def _updates(
@@ -183,7 +184,7 @@ def one_update(
 
         size = math.gcd(settings.group, len(keys))
         value_and_gradient = jax.value_and_grad(of_group, has_aux=True)
-        if size == len(keys):  # `vmap` over one group would be traced for a quarter longer
+        if size == len(keys):  # `vmap` over one group would take nearly twice as long to trace
             (_, (losses, errors)), gradient = value_and_gradient(parameters, keys)
             gradients = jax.tree.map(lambda array: array[None], gradient)
         else:
