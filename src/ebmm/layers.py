@@ -31,7 +31,7 @@ LOWERINGS = {
     "xla": convolution.convolve_xla,
 }
 FASTEST = {"cpu": "patches", "gpu": "mixed"}
-"""By platform, as `benchmarks/convolution.py` measured it inside the read and write loops; elsewhere XLA's own."""
+"""By platform, as measured inside the read and write loops (`docs/speed.md`); elsewhere XLA's own."""
 
 
 def convolve(

@@ -29,4 +29,4 @@ def test_one_number_of_episodes_tells_no_growth(small):
 def test_a_limit_that_nothing_fits_into(small):
     model, sample, rows = small
     with pytest.raises(MemoryError, match="fits into"):
-        largest_batch(model, sample, rows, limit=1.0, tries=2)
+        largest_batch(model, sample, rows, limit=1.0, tries=1)
