@@ -114,6 +114,24 @@ def matrices(parameters: PyTree) -> PyTree:
 
 
 def run_updates(
+    learner: Learner, sample: Episodes, episodes: int, metric: str, settings: Settings, *rest: Any
+) -> tuple[Learner, Report]:
+    """`updates` with the same arguments, compiled."""
+    return program(settings)(learner, sample, episodes, metric, settings, *rest)
+
+
+def program(settings: Settings) -> Any:
+    """The compiled `updates`, which can also be lowered; its type does not say so."""
+    return _program(triton=settings.triton or jax.default_backend() != "gpu")
+
+
+@cache
+def _program(*, triton: bool) -> Any:
+    options: Any = {} if triton else {"compiler_options": {"xla_gpu_enable_triton_gemm": False}}
+    return eqx.filter_jit(updates, **options)
+
+
+def updates(
     learner: Learner,
     sample: Episodes,
     episodes: int,
@@ -128,31 +146,6 @@ def run_updates(
 
     With a mesh, the episodes are split over its devices and everything else is the same on all of them.
     """
-    return program(settings)(learner, sample, episodes, metric, settings, key, indices, rates, mesh)
-
-
-def program(settings: Settings) -> Any:
-    """The compiled function behind `run_updates`, which can also be lowered; its type does not say so."""
-    return _program(triton=settings.triton or jax.default_backend() != "gpu")
-
-
-@cache
-def _program(*, triton: bool) -> Any:
-    options: Any = {} if triton else {"compiler_options": {"xla_gpu_enable_triton_gemm": False}}
-    return eqx.filter_jit(_updates, **options)
-
-
-def _updates(
-    learner: Learner,
-    sample: Episodes,
-    episodes: int,
-    metric: str,
-    settings: Settings,
-    key: PRNGKeyArray,
-    indices: Array | np.ndarray,
-    rates: Array | np.ndarray,
-    mesh: Mesh | None = None,
-) -> tuple[Learner, Report]:
     arrays, static = eqx.partition(learner, eqx.is_array)
 
     def step(arrays: PyTree, index_and_rate: tuple[Array, Array]) -> tuple[PyTree, Report]:
