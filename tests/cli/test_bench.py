@@ -8,6 +8,7 @@ import pytest
 
 from ebmm import layers
 from ebmm.cli import main
+from ebmm.experiments import EXPERIMENTS
 
 BENCH = sys.modules["ebmm.cli.bench"]
 
@@ -77,6 +78,16 @@ def test_known_work_and_another_way_to_convolve(tmp_path, monkeypatch, measured)
     main(["bench", "--gigaflop", "3", "--lowering", "mixed", "--counts", "--out", str(out)])
     assert [(each["work"], each["lowering"]) for each in measured] == [(3e9, "mixed")]
     assert json.loads(out.read_text())["lowering"] == "mixed"
+
+
+def test_every_network_is_compiled_as_its_experiment_is():
+    found = {network: EXPERIMENTS[name] for network, name in BENCH.TRAINED_BY.items()}
+    assert {network: each.network for network, each in found.items()} == {
+        "rnn": "GatedRNN",
+        "conv": "ResNetConv",
+        "small": "GatedRNN",
+    }
+    assert not found["conv"].settings.triton
 
 
 def test_where_no_batch_fits_the_rest_is_still_measured(tmp_path, monkeypatch, capsys, measured):

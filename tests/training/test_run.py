@@ -185,7 +185,7 @@ def test_the_hopfield_rules_are_measured_beside_the_model_on_the_same_batches(tm
     assert errors == run.comparison(batches=10)
 
 
-@pytest.mark.parametrize("stop", [33, 50])
+@pytest.mark.parametrize("stop", [33, 50, 61])
 def test_a_run_stopped_between_two_lines_has_the_same_metrics_in_the_end(finished, tmp_path, stop):
     folder = tmp_path / "stopped"
     run = Run.open(DEBUG, folder, seed=3)

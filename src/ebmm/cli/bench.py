@@ -16,6 +16,7 @@ from ..data.distortions import RandomBlock, ResampledBits
 from ..data.episodes import Episodes
 from ..data.images import AbstractPatterns
 from ..energies import GatedRNN, ResNetConv
+from ..experiments import EXPERIMENTS
 from ..files import as_json, write_whole
 from ..initial import new_model
 from ..provenance import provenance
@@ -30,6 +31,9 @@ from ..training.speed import (
     update_speed,
 )
 from .output import check_place, told_plainly
+
+TRAINED_BY = {"rnn": "binary-64", "conv": "omniglot-conv-9k", "small": "binary-small"}
+"""The experiment of each network, whose way to compile is timed."""
 
 
 def bench(
@@ -62,7 +66,7 @@ def bench(
         largest: Find the most episodes that fit into the memory of a GPU, and run them once; needs two `episodes`.
         gigaflop: The work of an episode, where an earlier run has told it: counting takes half a minute for `conv`.
         lowering: How to convolve, in place of what is fastest on this platform.
-        triton: Let XLA try Triton's matrix products; if not said, as training does: for the RNNs.
+        triton: Let XLA try Triton's matrix products; if not said, as the network's experiment does.
         out: Where to save all of it as JSON, each measurement as soon as it is there.
     """
     console = Console()
@@ -98,7 +102,7 @@ def bench(
 
         for count, kept in itertools.product(episodes, keep):
             options: Any = {"episodes": count, "group": min(group, count), "keep": kept, "work": work}
-            options["triton"] = network != "conv" if triton is None else triton
+            options["triton"] = EXPERIMENTS[TRAINED_BY[network]].settings.triton if triton is None else triton
             with console.status(f"Compiling and timing an update of {count} episodes, {kept} kept"):
                 row = update_speed(model, sample, **options, repeats=repeats, profile=profile)
             add("updates", row | {"share_of_matrix_product": row["teraflops"] * 1e12 / reached})
