@@ -17,7 +17,7 @@ from ebmm.data.images import Correlated
 from ebmm.evaluation.protocols import PROTOCOLS
 from ebmm.experiments import EXPERIMENTS, curriculum
 from ebmm.files import load_tensors, save_tensors
-from ebmm.pretrained import NETWORKS
+from ebmm.pretrained import NETWORKS, load_model
 from ebmm.training.run import Run, identity, network_sizes, sources
 
 DEBUG = EXPERIMENTS["debug"]
@@ -78,6 +78,13 @@ def test_a_killed_run_resumes_to_the_same_model_and_the_same_metrics(finished, t
         pass
     assert_same_model(folder, finished)
     assert lines(folder) == lines(finished)
+
+
+def test_a_model_of_more_patterns_starts_with_shorter_write_steps(finished, tmp_path):
+    """`debug` ends with four patterns and begins with two: each is to be written as hard as before."""
+    learned = load_model(finished / "model")[0].write_rates()
+    started = Run.open(DEBUG, tmp_path / "next", start=finished / "model").model.write_rates()
+    np.testing.assert_allclose(started, learned * np.array([0.5, 0.5, 1.0]), rtol=1e-5)
 
 
 def test_a_folder_with_a_run_is_not_overwritten(finished):

@@ -1,4 +1,4 @@
-"""Compiled functions are kept in the user's cache, so that a command waits for the compiler once."""
+"""What was compiled and traced is kept in the user's cache, so that a command waits for it once."""
 
 import platform
 from pathlib import Path
@@ -22,3 +22,9 @@ def keep_compiled() -> None:
         return
     jax.config.update("jax_compilation_cache_dir", str(folder))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", WORTH_KEEPING)
+
+
+def traced_folder() -> Path | None:
+    """Where traced updates are kept, beside what was compiled from them, if that is kept on a disk."""
+    chosen: str | None = jax.config.jax_compilation_cache_dir  # pyright: ignore[reportAttributeAccessIssue]
+    return None if not chosen or "://" in chosen else Path(chosen) / "traced"

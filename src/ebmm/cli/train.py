@@ -26,6 +26,7 @@ from ..training.run import Run, metrics_of
 from ..training.settings import Optimizer
 from ..training.tracking import Board, check_tensorboard
 from ..training.trainer import Point
+from .compiled import traced_folder
 from .output import check_place, save_figure, told_plainly
 
 
@@ -100,7 +101,7 @@ def train(
         join_cluster()
         experiment = lasting(times_as_many(named(name), times), updates, within)
         experiment = learning(experiment, from_patterns, optimizer, learning_rate)
-        run = Run.open(experiment, out, seed=seed, resume=resume, start=start)
+        run = Run.open(experiment, out, seed=seed, resume=resume, start=start, traced=traced_folder())
         shows = tensorboard and is_writer()
         board = Board(out / "tensorboard", from_update=run.trainer.progress.update) if shows else None
     console = Console(quiet=not is_writer())

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from ..data.images import AbstractPatterns, Correlated
 from ..evaluation.errors import measure_errors
 from ..evaluation.protocols import PROTOCOLS
 from ..experiments import Experiment
+from ..fewer import for_fewer
 from ..files import as_json, digest, must_exist, write_whole
 from ..initial import new_model
 from ..interface import AbstractMemoryModel
@@ -29,6 +30,7 @@ from ..pretrained import NETWORKS, describe, load_model, model_hash, save_model,
 from ..provenance import provenance
 from .checkpoint import Checkpoints
 from .parallel import agreed, all_devices, everywhere, here, is_writer
+from .traced import TracedUpdates
 from .trainer import COUNTS, Point, Trainer
 
 WINDOW = 25
@@ -53,11 +55,22 @@ class Run:
 
     @classmethod
     def open(
-        cls, experiment: Experiment, folder: Path, *, seed: int = 0, resume: bool = False, start: Path | None = None
+        cls,
+        experiment: Experiment,
+        folder: Path,
+        *,
+        seed: int = 0,
+        resume: bool = False,
+        start: Path | None = None,
+        traced: Path | None = None,
     ) -> "Run":
-        """A new run in an empty folder, or one that goes on; `start` is a saved model to start from."""
+        """A new run in an empty folder, or one that goes on.
+
+        `start` is a saved model to start from; one that was trained for more patterns than the first stage has gets
+        shorter write steps (`for_fewer`). `traced` is a folder for what has been traced.
+        """
         check_seed(seed)
-        given = None if start is None else load_model(start)[0]
+        given, trained = (None, None) if start is None else (load_model(start)[0], trained_of(start))
         fingerprint = identity(experiment, seed, given)
         checkpoints = Checkpoints(folder / "checkpoints", fingerprint)
         _check_folder(folder, resume=resume)
@@ -77,7 +90,7 @@ class Run:
         if given is not None:
             if describe(given) != describe(model):
                 raise ValueError(f"{start} holds another model than {experiment.name} trains; start from one like it.")
-            model = given
+            model = for_fewer(given, experiment.settings.stages[0].patterns, (trained or {}).get("patterns"))
         trainer = Trainer.start(
             model,
             episodes_of,
@@ -86,6 +99,7 @@ class Run:
             key=train_key,
             checkpoints=checkpoints,
             mesh=mesh,
+            traced=None if traced is None else TracedUpdates(traced, identity(unplanned(experiment), 0)),
         )
         last = experiment.settings.stages[-1].patterns
         before = {} if start is None else cost_of(start)
@@ -201,6 +215,11 @@ def identity(experiment: Experiment, seed: int, start: AbstractMemoryModel | Non
         "start": None if start is None else model_hash(start),
     }
     return digest({}, description)
+
+
+def unplanned(experiment: Experiment) -> Experiment:
+    """The same for any length: how long a run is to be makes no difference to a single update."""
+    return replace(experiment, settings=replace(experiment.settings, updates=1, minutes=None))
 
 
 def sources(experiment: Experiment) -> tuple[AbstractPatterns, AbstractPatterns]:

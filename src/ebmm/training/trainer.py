@@ -19,6 +19,7 @@ from .checkpoint import Checkpoints, Snapshot
 from .parallel import check_divides, everywhere, is_writer
 from .progress import Progress
 from .settings import Settings, Stage
+from .traced import TracedUpdates
 from .update import Learner, Report, run_updates
 
 COUNTS = ("dropped", "stepped_back", "skipped")
@@ -55,6 +56,8 @@ class Trainer:
     """Updates in one compiled call."""
     checkpoints: Checkpoints | None = None
     mesh: Mesh | None = None
+    traced: TracedUpdates | None = None
+    """Updates that are not traced anew at every start; for one device."""
     compiled: set[Stage] = field(default_factory=set)
 
     @classmethod
@@ -69,6 +72,7 @@ class Trainer:
         checkpoints: Checkpoints | None = None,
         call: int | None = None,
         mesh: Mesh | None = None,
+        traced: TracedUpdates | None = None,
     ) -> "Trainer":
         """A run from its beginning, its episodes split over the mesh if there is one."""
         call = min(updates_in_a_call() if call is None else call, settings.snapshot)
@@ -79,7 +83,7 @@ class Trainer:
         learner, progress = everywhere(Learner.of(in_training(model, settings), settings), mesh), Progress()
         snapshots = [Snapshot(learner, progress)]
         key = everywhere(key, mesh)
-        return cls(settings, episodes_of, metric, key, learner, progress, snapshots, call, checkpoints, mesh)
+        return cls(settings, episodes_of, metric, key, learner, progress, snapshots, call, checkpoints, mesh, traced)
 
     def resume(self) -> None:
         """Go on from the newest checkpoint."""
@@ -123,7 +127,7 @@ class Trainer:
         return {stage: thread.submit(self._run, learner, stage, indices, rates) for stage in later}
 
     def _run(self, learner: Learner, stage: Stage, indices: np.ndarray, rates: np.ndarray) -> tuple[Learner, Report]:
-        found = run_updates(
+        given = (
             learner,
             self.episodes_of(stage.patterns),
             stage.episodes,
@@ -132,9 +136,10 @@ class Trainer:
             self.key,
             indices.astype(np.int32),
             rates.astype(np.float32),
-            self.mesh,
         )
-        return jax.block_until_ready(found)
+        if self.traced is not None and self.mesh is None:
+            return jax.block_until_ready(self.traced(*given))
+        return jax.block_until_ready(run_updates(*given, self.mesh))
 
     def _advance(self) -> Point:
         began = time.perf_counter()

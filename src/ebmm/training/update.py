@@ -122,13 +122,17 @@ def run_updates(
 
 def program(settings: Settings) -> Any:
     """The compiled `updates`, which can also be lowered; its type does not say so."""
-    return _program(triton=settings.triton or jax.default_backend() != "gpu")
+    return _program(tuple(compiler_options(settings).items()))
 
 
 @cache
-def _program(*, triton: bool) -> Any:
-    options: Any = {} if triton else {"compiler_options": {"xla_gpu_enable_triton_gemm": False}}
-    return eqx.filter_jit(updates, **options)
+def _program(options: tuple[tuple[str, bool], ...]) -> Any:
+    given: Any = {"compiler_options": dict(options)}
+    return eqx.filter_jit(updates, **given)
+
+
+def compiler_options(settings: Settings) -> dict[str, bool]:
+    return {} if settings.triton or jax.default_backend() != "gpu" else {"xla_gpu_enable_triton_gemm": False}
 
 
 def updates(
