@@ -58,7 +58,8 @@ def test_the_first_errors_of_a_stage_are_not_judged():
 
 
 def test_an_error_of_zero_may_become_a_little_more():
-    assert not after(Progress(), [0.0] * 6).is_off(50, 0.04, SETTINGS)
+    assert not after(Progress(), [0.02] * 6).is_off(50, 0.3, SETTINGS)
+    assert after(Progress(), [0.02] * 6).is_off(50, 2.0, SETTINGS)
 
 
 def test_an_update_without_a_finite_episode_is_let_go_and_many_are_not():

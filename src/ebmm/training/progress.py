@@ -10,6 +10,7 @@ RECENT = 25  # updates that the recent error looks back on: a single one is too 
 TRUST = 200  # updates of a stage before its average is believed
 FALL = 0.98  # a fall to less than this counts as progress
 SLOWER = 0.8  # of the learning rate after a roll-back
+SLACK = 0.5  # wrong values by which an error may always rise: one near zero jumps whenever a single episode fails
 TRIES = 6  # roll-backs without a new snapshot before giving up
 
 
@@ -56,7 +57,7 @@ class Progress:
         if self.smoothed is None or self.update - self.judged_from < TRUST:
             return False
         recent = _moved(self.recent, error, updates, RECENT)
-        return recent > settings.roll_back * self.smoothed + 0.05  # an error of zero has no ratio
+        return recent > settings.roll_back * self.smoothed + SLACK
 
     def after(self, updates: int, error: float, dropped: int, settings: Settings) -> "Progress":
         """With these updates accepted, and moved to the next stage if this one is over."""
