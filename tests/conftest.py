@@ -37,7 +37,30 @@ def images(*shape, seed=0):
 
 
 def small_rnn(seed=0):
-    energy = GatedRNN(bits=6, memory_width=3, hidden=8, hops=3, key=jax.random.key(seed))
+    energy = GatedRNN(bits=6, memory_width=3, hidden=8, hops=2, key=jax.random.key(seed))
+    return new_model(energy, strings(4, 6), domain=(-1.0, 1.0), write_steps=2, read_steps=3)
+
+
+class Shallow(eqx.Module):
+    """One layer, which is the memory, and a readout: for tests of what does not depend on the network."""
+
+    memory: eqx.nn.Linear
+    out: eqx.nn.Linear
+
+    def __init__(self, *, key):
+        keys = jax.random.split(key)
+        self.memory, self.out = he_linear(6, 3, key=keys[0]), he_linear(3, 1, key=keys[1])
+
+    @property
+    def writable(self):
+        return (self.memory,)
+
+    def __call__(self, string):
+        return self.out(jnp.tanh(self.memory(string)))[0]
+
+
+def small_shallow():
+    energy = Shallow(key=jax.random.key(0))
     return new_model(energy, strings(4, 6), domain=(-1.0, 1.0), write_steps=2, read_steps=3)
 
 
@@ -92,6 +115,11 @@ def rng():
 @pytest.fixture(scope="session")
 def rnn():
     return small_rnn()
+
+
+@pytest.fixture(scope="session")
+def shallow():
+    return small_shallow()
 
 
 @pytest.fixture(scope="session")

@@ -394,7 +394,7 @@ def test_bad_model_folders_are_refused(memory, tmp_path):
     refused("[]", "does not describe a model")
     refused(config.replace('"hidden": 8', '"hidden": 9'), "has shape .*; this model expects")
     refused(config.replace('"hidden": 8', '"hiden": 8'), "cannot be built as described")
-    refused(config.replace('"hops": 3', '"hops": 4'), "belong to different models")
+    refused(config.replace('"hops": 2', '"hops": 4'), "belong to different models")
     refused(config.replace('"name": "small-rnn"', '"nick": "small-rnn"'), "damaged: name is 'missing'")
     refused(config.replace('"GatedRNN"', '["x"]', 1), r"damaged: network is \['x'\]")
     refused(config.replace('"read_steps": 3', '"read_steps": 10000000000'), "damaged: read_steps is 10000000000")

@@ -30,7 +30,7 @@ def rnn_episode():
 
 
 CASES = {
-    "gated RNN": (small_rnn, partial(reference.gated_rnn, hops=3), rnn_episode),
+    "gated RNN": (small_rnn, partial(reference.gated_rnn, hops=2), rnn_episode),
     # The whole convolutional network compiles for minutes; `benchmarks/against_pytorch.py` compares that.
     "convolutional memory": (
         small_conv,

@@ -9,7 +9,7 @@ import pytest
 
 from ebmm import reconstruction_loss
 from ebmm.data.episodes import Episode, Episodes
-from ebmm.energies import ResNetConv
+from ebmm.layers import ResBlock, he_linear
 from ebmm.training import update
 from ebmm.training.settings import Settings, Stage
 from ebmm.training.update import Learner, run_updates, transformation
@@ -28,7 +28,15 @@ def settings(**changes):
     return Settings(updates=100, stages=(Stage(4, 3, 100),), **({"weight_decay": 0.01} | PLAIN | changes))
 
 
-def run(learner, sample, chosen, *, first=0, count=1, rate=0.01, episodes=3):
+@pytest.fixture(scope="module")
+def calm():
+    """Settings that step back, over few updates; the step sizes' factor is tested with the same compiled update."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("ebmm.training.update.LAG", 2)
+        yield settings(step_back=20.0, step_size_factor=3.0)
+
+
+def run(learner, sample, chosen, *, first=0, count=1, rate=0.01, episodes=4):
     indices = jnp.arange(first, first + count)
     return run_updates(
         learner, sample, episodes, "hamming", chosen, jax.random.key(5), indices, jnp.full(count, rate, jnp.float32)
@@ -44,42 +52,49 @@ def same(first, second, **tolerance):
         np.testing.assert_allclose(a, b, **tolerance)
 
 
-def test_an_update_is_adamw_on_the_mean_gradient(rnn, string_episodes):
+def test_an_update_is_adamw_on_the_mean_gradient(shallow, string_episodes):
     chosen = settings()
-    found, report = run(Learner.of(rnn, chosen), string_episodes, chosen)
+    found, report = run(Learner.of(shallow, chosen), string_episodes, chosen)
 
-    def mean_loss(model):
-        total = 0.0
-        for key in jax.random.split(jax.random.fold_in(jax.random.key(5), 0), 3):
-            patterns, queries, known = string_episodes(jax.random.split(key)[0])
-            total += reconstruction_loss(model, patterns, queries, known=known)
-        return total / 3
+    @eqx.filter_jit
+    @eqx.filter_value_and_grad
+    def loss_of(model, key):
+        patterns, queries, known = string_episodes(jax.random.split(key)[0])
+        return reconstruction_loss(model, patterns, queries, known=known)
 
-    parameters = eqx.filter(rnn, eqx.is_inexact_array)
-    loss, gradient = eqx.filter_jit(eqx.filter_value_and_grad(mean_loss))(rnn)
+    parameters = eqx.filter(shallow, eqx.is_inexact_array)
+    keys = jax.random.split(jax.random.fold_in(jax.random.key(5), 0), 4)
+    loss, gradient = jax.tree.map(lambda *each: sum(each) / 4, *(loss_of(shallow, key) for key in keys))
     optimizer = optax.adamw(0.01, weight_decay=0.01)
     changes, _ = optimizer.update(gradient, optimizer.init(parameters), parameters)
-    same(found.model, eqx.apply_updates(rnn, changes), rtol=1e-3, atol=2e-5)
+    same(found.model, eqx.apply_updates(shallow, changes), rtol=1e-3, atol=2e-5)
     assert report.loss[0] == pytest.approx(float(loss), rel=1e-4)
     assert report.dropped[0] == 0
 
 
-def test_what_comes_out_has_the_types_that_went_in(rnn, string_episodes):
+def test_what_comes_out_has_the_types_that_went_in(shallow, string_episodes, calm):
     """Down to weak types: otherwise the second call would be compiled once more."""
-    chosen = settings(step_back=20.0)
-    learner = Learner.of(rnn, chosen)
-    found, _ = eqx.filter_eval_shape(run, learner, string_episodes, chosen)
-    given = [jax.typeof(leaf) for leaf in jax.tree.leaves(eqx.filter(learner, eqx.is_array))]
-    returned = [leaf for leaf in jax.tree.leaves(found) if isinstance(leaf, jax.ShapeDtypeStruct)]
+    learner = Learner.of(shallow, calm)
+    found, _ = run(learner, string_episodes, calm)
+    given, returned = (
+        [jax.typeof(leaf) for leaf in jax.tree.leaves(eqx.filter(each, eqx.is_array))] for each in (learner, found)
+    )
     assert [(t.shape, t.dtype, t.weak_type) for t in given] == [(t.shape, t.dtype, t.weak_type) for t in returned]
 
 
-def test_muon_steps_equally_far_in_all_directions_of_a_matrix(rnn):
+def first_changes(optimizer, gradient, parameters):
+    """Compiled as a whole, which is quicker than operation by operation."""
+    return jax.jit(lambda *given: optimizer.update(given[0], optimizer.init(given[1]), given[1])[0])(
+        gradient, parameters
+    )
+
+
+def test_muon_steps_equally_far_in_all_directions_of_a_matrix(shallow):
     """By a known length, whatever the gradient; what is no matrix moves as under Adam."""
-    parameters = eqx.filter(rnn, eqx.is_inexact_array)
+    parameters = eqx.filter(shallow, eqx.is_inexact_array)
     gradient = jax.tree.map(lambda p: 1e-3 * jax.random.normal(jax.random.key(p.size), p.shape), parameters)
     optimizer = transformation(settings(optimizer="muon", weight_decay=0.0))
-    changes, _ = optimizer.update(gradient, optimizer.init(parameters), parameters)
+    changes = first_changes(optimizer, gradient, parameters)
     matrices = [leaf for leaf in jax.tree.leaves(changes.energy) if leaf.ndim == 2 and min(leaf.shape) > 1]
     assert matrices
     for change in matrices:
@@ -93,23 +108,23 @@ def test_muon_steps_equally_far_in_all_directions_of_a_matrix(rnn):
 
 
 def test_a_convolution_is_a_matrix_from_all_inputs_to_its_outputs():
-    energy = ResNetConv(image_shape=(8, 8, 1), memory_width=2, channels=4, hidden=8, dense=16, key=jax.random.key(0))
+    block, out = ResBlock(1, 8, key=jax.random.key(0)), he_linear(8, 1, key=jax.random.key(1))
     optimizer = transformation(settings(optimizer="muon", weight_decay=0.0, clip=None))
     gradient = jax.tree.map(
-        lambda p: jax.random.normal(jax.random.key(p.size), p.shape), eqx.filter(energy, eqx.is_array)
+        lambda p: jax.random.normal(jax.random.key(p.size), p.shape), eqx.filter((block, out), eqx.is_array)
     )
-    changes, _ = optimizer.update(gradient, optimizer.init(gradient), gradient)
-    kernel = changes.block2.second.kernel.reshape(-1, 8)  # 3 · 3 · 8 inputs
+    block, out = first_changes(optimizer, gradient, gradient)
+    kernel = block.second.kernel.reshape(-1, 8)  # 3 · 3 · 8 inputs
     lengths = jnp.linalg.svd(kernel, compute_uv=False) / (0.2 * np.sqrt(72))
     assert lengths.min() > 0.5
     assert lengths.max() < 1.3
-    for vector in (changes.block1.skip.kernel, changes.head.out.weight, changes.block1.first.bias):
+    for vector in (block.skip.kernel, out.weight, block.first.bias):
         np.testing.assert_allclose(jnp.abs(vector), jnp.abs(vector).ravel()[0], rtol=1e-3)
 
 
-def test_episodes_in_groups_have_the_same_mean_gradient(rnn, string_episodes):
+def test_episodes_in_groups_have_the_same_mean_gradient(shallow, string_episodes):
     alone, pairs, together = (
-        run(Learner.of(rnn, chosen), string_episodes, chosen, episodes=4)
+        run(Learner.of(shallow, chosen), string_episodes, chosen)
         for chosen in (settings(), settings(group=2), settings(group=4))
     )
     for grouped in (pairs, together):
@@ -118,36 +133,33 @@ def test_episodes_in_groups_have_the_same_mean_gradient(rnn, string_episodes):
         np.testing.assert_allclose(alone[1].error, grouped[1].error, rtol=1e-5)
 
 
-def test_step_sizes_move_faster_than_weights(rnn, string_episodes):
-    slow, fast = (
-        run(Learner.of(rnn, chosen), string_episodes, chosen)[0].model
-        for chosen in (settings(), settings(step_size_factor=3.0))
-    )
-    moved = fast.write_rates.raw - rnn.write_rates.raw
-    np.testing.assert_allclose(moved, 3 * (slow.write_rates.raw - rnn.write_rates.raw), rtol=1e-3, atol=1e-6)
+def test_step_sizes_move_faster_than_weights(shallow, string_episodes, calm):
+    slow, fast = (run(Learner.of(shallow, chosen), string_episodes, chosen)[0].model for chosen in (settings(), calm))
+    moved = fast.write_rates.raw - shallow.write_rates.raw
+    np.testing.assert_allclose(moved, 3 * (slow.write_rates.raw - shallow.write_rates.raw), rtol=1e-3, atol=1e-6)
     same(fast.energy, slow.energy, rtol=1e-5)
 
 
-def test_many_updates_in_a_call_are_the_same_as_one_at_a_time(rnn, string_episodes):
-    chosen = settings()
-    together, reports = run(Learner.of(rnn, chosen), string_episodes, chosen, count=3)
-    apart = Learner.of(rnn, chosen)
+def test_many_updates_in_a_call_are_the_same_as_one_at_a_time(shallow, string_episodes):
+    chosen = settings(group=4)
+    together, reports = run(Learner.of(shallow, chosen), string_episodes, chosen, count=3)
+    apart = Learner.of(shallow, chosen)
     for index in range(3):
         apart, _ = run(apart, string_episodes, chosen, first=index)
     same(together, apart, rtol=1e-3, atol=1e-5)
     assert reports.error.shape == (3,)
 
 
-def test_the_average_follows_the_weights(rnn, string_episodes):
+def test_the_average_follows_the_weights(shallow, string_episodes):
     chosen = settings()
-    start = Learner.of(rnn, chosen)
+    start = Learner.of(shallow, chosen)
     learner, _ = run(start, string_episodes, chosen)
     expected = jax.tree.map(
-        lambda a, b: 0.75 * a + 0.25 * b, *(eqx.filter(m, eqx.is_inexact_array) for m in (rnn, learner.model))
+        lambda a, b: 0.75 * a + 0.25 * b, *(eqx.filter(m, eqx.is_inexact_array) for m in (shallow, learner.model))
     )
     same(learner.average, expected, rtol=1e-6)
     same(learner.best, expected, rtol=1e-6)
-    assert Learner.of(rnn, settings(average=None)).best is rnn
+    assert Learner.of(shallow, settings(average=None)).best is shallow
 
 
 def surprised(learner, by=5):
@@ -159,11 +171,10 @@ def with_strikes(learner, strikes):
     return eqx.tree_at(lambda each: each.calm.strikes, learner, jnp.array(strikes, jnp.int32))
 
 
-def test_a_single_long_gradient_changes_nothing(rnn, string_episodes):
+def test_a_single_long_gradient_changes_nothing(shallow, string_episodes, calm):
     """It may be due to its batch."""
-    chosen = settings(step_back=20.0)
-    first, _ = run(Learner.of(rnn, chosen), string_episodes, chosen)
-    after, report = run(surprised(first), string_episodes, chosen, first=1)
+    first, _ = run(Learner.of(shallow, calm), string_episodes, calm)
+    after, report = run(surprised(first), string_episodes, calm, first=1)
     assert report.skipped[0] == 1
     assert report.stepped_back[0] == 0
     same(after.model, first.model, rtol=0)
@@ -171,18 +182,17 @@ def test_a_single_long_gradient_changes_nothing(rnn, string_episodes):
     assert after.calm.strikes == 1
     assert after.calm.scale == 1
     used_to_it = eqx.tree_at(lambda learner: learner.calm.log_norm, after, first.calm.log_norm)
-    onwards, report = run(used_to_it, string_episodes, chosen, first=2)
+    onwards, report = run(used_to_it, string_episodes, calm, first=2)
     assert report.skipped[0] == 0
     assert onwards.calm.strikes == 0
 
 
-def test_the_third_in_a_row_leads_back_and_the_next_steps_are_smaller(rnn, string_episodes):
-    chosen = settings(step_back=20.0)
-    start = Learner.of(rnn, chosen)
-    first, _ = run(start, string_episodes, chosen)
+def test_the_third_in_a_row_leads_back_and_the_next_steps_are_smaller(shallow, string_episodes, calm):
+    start = Learner.of(shallow, calm)
+    first, _ = run(start, string_episodes, calm)
     learner, steps = surprised(first, by=6), []
     for index in range(1, 4):
-        learner, report = run(learner, string_episodes, chosen, first=index)
+        learner, report = run(learner, string_episodes, calm, first=index)
         steps.append((int(report.skipped[0]), int(report.stepped_back[0])))
     assert steps == [(1, 0), (1, 0), (0, 1)]
     same(learner.model, start.model, rtol=0)  # there is none older
@@ -190,36 +200,35 @@ def test_the_third_in_a_row_leads_back_and_the_next_steps_are_smaller(rnn, strin
     assert learner.calm.scale == 0.5
     assert learner.calm.strikes == 0
     used_to_it = eqx.tree_at(lambda learner: learner.calm.log_norm, learner, first.calm.log_norm)
-    onwards, report = run(used_to_it, string_episodes, chosen, first=4)
+    onwards, report = run(used_to_it, string_episodes, calm, first=4)
     assert report.stepped_back[0] == 0
-    full, half = (jax.tree.leaves(after.model.energy)[0] - jax.tree.leaves(rnn.energy)[0] for after in (first, onwards))
+    full, half = (
+        jax.tree.leaves(after.model.energy)[0] - jax.tree.leaves(shallow.energy)[0] for after in (first, onwards)
+    )
     assert 0.2 < jnp.linalg.norm(half) / jnp.linalg.norm(full) < 0.8
     assert 0.5 < onwards.calm.scale < 0.51
 
 
-def test_it_steps_back_past_the_last_updates(rnn, string_episodes, monkeypatch):
+def test_it_steps_back_past_the_last_updates(shallow, string_episodes, calm):
     """One state is kept every so many updates, and of two the older is gone back to."""
-    monkeypatch.setattr("ebmm.training.update.LAG", 2)
-    chosen = settings(step_back=20.0, weight_decay=0.02)  # not compiled yet, so that the new lag is seen
-    learners = [Learner.of(rnn, chosen)]
+    learners = [Learner.of(shallow, calm)]
     for index in range(5):
-        learners.append(run(learners[-1], string_episodes, chosen, first=index)[0])
+        learners.append(run(learners[-1], string_episodes, calm, first=index)[0])
     unusual = with_strikes(surprised(learners[-1]), 2)
-    back, report = run(unusual, string_episodes, chosen, first=5)
+    back, report = run(unusual, string_episodes, calm, first=5)
     assert report.stepped_back[0] == 1
     same(back.model, learners[1].model, rtol=0)
     still = eqx.tree_at(lambda learner: learner.calm.log_norm, with_strikes(back, 2), unusual.calm.log_norm)
-    again, _ = run(still, string_episodes, chosen, first=6)
+    again, _ = run(still, string_episodes, calm, first=6)
     same(again.model, learners[1].model, rtol=0)
     assert again.calm.scale == 0.25
 
 
-def test_a_lasting_change_of_the_gradients_length_is_followed(rnn, string_episodes):
-    chosen = settings(step_back=20.0)
-    learner, _ = run(Learner.of(rnn, chosen), string_episodes, chosen, rate=0.0)
+def test_a_lasting_change_of_the_gradients_length_is_followed(shallow, string_episodes, calm):
+    learner, _ = run(Learner.of(shallow, calm), string_episodes, calm, rate=0.0)
     learner, steps = surprised(learner, by=4), []
     for index in range(60):
-        learner, report = run(learner, string_episodes, chosen, first=index, rate=0.0)
+        learner, report = run(learner, string_episodes, calm, first=index, rate=0.0)
         steps.append(float(report.stepped_back[0] + report.skipped[0]))
     assert steps[0] == 1
     assert sum(steps[-10:]) == 0
@@ -236,19 +245,19 @@ class SometimesBroken(Episodes):
         return Episode(jnp.where(broken, jnp.nan, patterns), queries, known)
 
 
-def test_episodes_that_are_not_finite_are_dropped_and_counted(rnn, string_episodes):
+def test_episodes_that_are_not_finite_are_dropped_and_counted(shallow, string_episodes):
     sample = SometimesBroken(string_episodes.source, string_episodes.damage, 4, reveal=True)
     chosen = settings(episode_clip=2.0)
-    learner, report = run(Learner.of(rnn, chosen), sample, chosen, count=4, episodes=6)
+    learner, report = run(Learner.of(shallow, chosen), sample, chosen, count=4, episodes=6)
     assert 0 < report.dropped.sum() < 24
     assert np.isfinite(report.loss).all()
     assert all(np.isfinite(array).all() for array in arrays(learner.model))
 
 
-def test_without_a_finite_episode_nothing_changes(rnn, string_episodes):
+def test_without_a_finite_episode_nothing_changes(shallow, string_episodes):
     sample = SometimesBroken(string_episodes.source, string_episodes.damage, 4, reveal=True, share=jnp.array(2.0))
     chosen = settings(episode_clip=2.0)
-    start = Learner.of(rnn, chosen)
+    start = Learner.of(shallow, chosen)
     learner, report = run(start, sample, chosen, count=4, episodes=6)
     for a, b in zip(
         jax.tree.leaves(eqx.filter(start, eqx.is_array)),
