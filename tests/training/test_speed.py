@@ -6,9 +6,9 @@ from ebmm.training.speed import largest_batch, update_speed
 
 
 @pytest.fixture(scope="module")
-def small(rnn, string_episodes):
-    rows = [update_speed(rnn, string_episodes, episodes=n, group=n, work=1.0, repeats=1) for n in (8, 64)]
-    return rnn, string_episodes, rows
+def small(shallow, string_episodes):
+    rows = [update_speed(shallow, string_episodes, episodes=n, group=n, work=1.0, repeats=1) for n in (8, 64)]
+    return shallow, string_episodes, rows
 
 
 def test_the_largest_batch_fills_the_memory(small):

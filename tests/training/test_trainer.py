@@ -21,14 +21,14 @@ SETTINGS = Settings(
 
 
 @pytest.fixture
-def start(rnn, string_episodes):
+def start(shallow, string_episodes):
     def start(folder=None, settings=SETTINGS, seed=0, call=None):
         def episodes_of(patterns):
             return Episodes(string_episodes.source, string_episodes.damage, patterns, reveal=True)
 
         checkpoints = None if folder is None else Checkpoints(folder, "a run")
         trainer = Trainer.start(
-            rnn,
+            shallow,
             episodes_of,
             settings,
             metric="hamming",
@@ -162,9 +162,9 @@ def test_a_run_that_cannot_be_saved_gives_up_and_keeps_its_last_good_snapshot(st
     assert (tmp_path / "update-000000004.safetensors").exists()
 
 
-def test_a_snapshot_has_to_fall_between_two_calls(rnn, string_episodes):
+def test_a_snapshot_has_to_fall_between_two_calls(shallow, string_episodes):
     with pytest.raises(ValueError, match="expected a multiple of 3"):
-        Trainer.start(rnn, lambda _: string_episodes, SETTINGS, metric="hamming", key=jax.random.key(0), call=3)
+        Trainer.start(shallow, lambda _: string_episodes, SETTINGS, metric="hamming", key=jax.random.key(0), call=3)
 
 
 def test_later_stages_are_compiled_ahead_on_an_accelerator(start, monkeypatch):
