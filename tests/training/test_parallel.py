@@ -5,29 +5,31 @@ import os
 import socket
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import jax
 import numpy as np
+import on_devices
 import pytest
+from conftest import QUICK
 from jax.sharding import Mesh
 
 from ebmm.training.parallel import EPISODES, all_devices, check_divides, join_cluster
 
-SCRIPT = Path(__file__).parent / "on_devices.py"
-CACHE = Path(__file__).parents[2] / ".cache" / "jax"
-FLAGS = "--xla_backend_optimization_level=0"
+SCRIPT = Path(on_devices.__file__)
 
 
 def started(updates=6, devices=1, **environment):
-    cached = {"JAX_COMPILATION_CACHE_DIR": str(CACHE), "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.2"}
-    flags = {"XLA_FLAGS": f"{FLAGS} --xla_force_host_platform_device_count={devices}", "JAX_PLATFORMS": "cpu"}
+    flags = " ".join((*QUICK, f"--xla_force_host_platform_device_count={devices}"))
+    found = os.pathsep.join(filter(None, (str(SCRIPT.parents[1]), os.environ.get("PYTHONPATH"))))
+    chosen = {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu", "PYTHONPATH": found}
     return subprocess.Popen(
         [sys.executable, str(SCRIPT), str(updates)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env=os.environ | cached | flags | environment,
+        env=os.environ | chosen | environment,
     )
 
 
@@ -51,8 +53,25 @@ def two_processes(updates):
 
 
 @pytest.fixture(scope="module")
-def alone():
-    return result(started())["losses"]
+def bereft():
+    """A process whose partner was killed while both were training. It notices after some seconds: other tests are run
+    meanwhile, and a thread waits for its end."""
+    first, second = two_processes(updates=100_000)
+    try:
+        while not first.stdout.readline().startswith("{"):  # until both are training
+            assert first.poll() is None
+        second.kill()
+        with ThreadPoolExecutor(1) as thread:
+            yield first, thread.submit(first.communicate, timeout=60)
+    finally:
+        for process in (first, second):
+            process.kill()
+            process.communicate()
+
+
+@pytest.fixture(scope="module")
+def alone(bereft):
+    return on_devices.main(6)
 
 
 def test_eight_devices_give_the_losses_of_one(alone):
@@ -69,18 +88,10 @@ def test_two_processes_give_the_losses_of_one(alone):
     np.testing.assert_allclose(found["losses"], alone, rtol=1e-5)
 
 
-def test_when_one_process_is_killed_the_other_ends_with_an_error_within_a_minute():
-    first, second = two_processes(updates=100_000)
-    try:
-        while not first.stdout.readline().startswith("{"):  # until both are training
-            assert first.poll() is None
-        second.kill()
-        first.communicate(timeout=60)
-        assert first.returncode != 0
-    finally:
-        for process in (first, second):
-            process.kill()
-            process.communicate()
+def test_when_one_process_is_killed_the_other_ends_with_an_error_within_a_minute(bereft):
+    process, end = bereft
+    end.result()
+    assert process.returncode != 0
 
 
 def test_episodes_that_cannot_be_split_evenly_are_refused():
