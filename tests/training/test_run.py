@@ -19,8 +19,11 @@ from ebmm.experiments import EXPERIMENTS, curriculum
 from ebmm.files import load_tensors, save_tensors
 from ebmm.pretrained import NETWORKS, load_model
 from ebmm.training.run import Run, identity, network_sizes, sources
+from ebmm.training.settings import Stage
 
-DEBUG = EXPERIMENTS["debug"]
+WHOLE = EXPERIMENTS["debug"]
+SHORT = replace(WHOLE.settings, updates=200, stages=(Stage(2, 8, 60), Stage(3, 8, 200)), learning_rate=2e-2)
+DEBUG = replace(WHOLE, sizes=WHOLE.sizes | {"hops": 1}, settings=SHORT)  # as it is, but quicker
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +55,7 @@ def test_a_run_leaves_its_description_its_metrics_and_a_model_that_works(finishe
     assert config["experiment"]["name"] == "debug"
     assert config["seed"] == 3
     metrics = lines(finished)
-    assert metrics[-1]["update"] == 400
+    assert metrics[-1]["update"] == 200
     assert {"loss", "error", "norm", "dropped", "rate", "patterns", "held_out"} <= metrics[-1].keys()
     memory = ebmm.Memory.from_pretrained(finished / "model")
     assert memory.memory_size == 17 * 8
@@ -69,7 +72,7 @@ def test_it_learns(finished):
 def test_a_killed_run_resumes_to_the_same_model_and_the_same_metrics(finished, tmp_path):
     folder = tmp_path / "killed"
     for point in Run.open(DEBUG, folder, seed=3).train():
-        if point["update"] == 237:  # lost back to update 200
+        if point["update"] == 137:  # lost back to update 100
             break
     with (folder / "metrics.jsonl").open("a") as metrics:
         metrics.write('{"update": 3')  # a line that was cut off
