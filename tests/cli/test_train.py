@@ -1,5 +1,6 @@
 """`ebmm train` and `ebmm list`, as a user meets them."""
 
+import io
 import json
 import os
 import re
@@ -7,6 +8,8 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import redirect_stdout
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +19,29 @@ from ebmm.cli import main
 from ebmm.experiments import EXPERIMENTS
 from ebmm.files import load_tensors
 from ebmm.pretrained import trained_of
+from ebmm.training.settings import Stage
 
 CACHE = Path(__file__).parents[2] / ".cache" / "jax"
+
+
+@pytest.fixture(autouse=True, scope="module")
+def short():
+    """An experiment like `debug`, but quicker."""
+    debug = EXPERIMENTS["debug"]
+    settings = replace(debug.settings, updates=120, stages=(Stage(2, 8, 60), Stage(4, 8, 120)), snapshot=25)
+    with pytest.MonkeyPatch.context() as patch:
+        experiment = replace(debug, name="short", sizes=debug.sizes | {"hops": 1}, settings=settings)
+        patch.setitem(EXPERIMENTS, "short", experiment)
+        yield
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """The folder of a whole run, and what was printed."""
+    out, printed = tmp_path_factory.mktemp("trained") / "run", io.StringIO()
+    with redirect_stdout(printed):
+        main(["train", "short", "--out", str(out)])
+    return out, printed.getvalue()
 
 
 def test_list_shows_every_experiment(capsys, monkeypatch):
@@ -54,7 +78,7 @@ def test_settings_that_make_no_sense_are_refused(tmp_path, wrong):
 def test_it_learns_as_told(tmp_path, capsys):
     out = tmp_path / "run"
     told = ["--from-patterns", "3", "--optimizer", "muon", "--learning-rate", "0.002"]
-    main(["train", "debug", "--out", str(out), *told, "--minutes", "0"])
+    main(["train", "short", "--out", str(out), *told, "--minutes", "0"])
     printed = " ".join(capsys.readouterr().out.split())
     assert f"--seed 0 {' '.join(told)} --resume" in printed
     settings = json.loads((out / "config.json").read_text())["experiment"]["settings"]
@@ -62,28 +86,27 @@ def test_it_learns_as_told(tmp_path, capsys):
     assert [stage["patterns"] for stage in settings["stages"]] == [4]
 
 
-def test_it_trains_and_says_how_to_measure(tmp_path, capsys):
-    out = tmp_path / "run"
-    main(["train", "debug", "--out", str(out)])
-    printed = " ".join(capsys.readouterr().out.split())
+def test_it_trains_and_says_how_to_measure(trained, capsys):
+    out, printed = trained
+    printed = " ".join(printed.split())
     assert "on to 4 patterns" in printed
     assert "held out" in printed
-    assert "Done: 400 updates" in printed
+    assert "Done: 120 updates" in printed
     command = printed.partition("measure it with: ebmm ")[2].split()  # as it stands, however long the path is
     main([*command, "--batches", "2"])
     assert "read step 2" in capsys.readouterr().out
     with pytest.raises(SystemExit, match="holds a run already"):
-        main(["train", "debug", "--out", str(out)])
+        main(["train", "short", "--out", str(out)])
 
 
 def test_it_stops_in_time_and_says_how_to_go_on(tmp_path, capsys):
     out = tmp_path / "run"
-    main(["train", "debug", "--out", str(out), "--minutes", "0"])
+    main(["train", "short", "--out", str(out), "--minutes", "0"])
     printed = " ".join(capsys.readouterr().out.split())
     assert "Stopped after update 1 and saved" in printed
     assert "--seed 0 --resume" in printed
-    main(["train", "debug", "--out", str(out), "--resume"])
-    assert "Done: 400 updates" in " ".join(capsys.readouterr().out.split())
+    main(["train", "short", "--out", str(out), "--resume"])
+    assert "Done: 120 updates" in " ".join(capsys.readouterr().out.split())
 
 
 def started(out, *options, name="debug"):
@@ -102,14 +125,13 @@ def until_a_checkpoint(process, out):
 
 def test_kill_nine_leaves_a_run_that_resumes_to_the_same_model(tmp_path):
     whole, killed = tmp_path / "whole", tmp_path / "killed"
-    main(["train", "debug", "--out", str(whole)])
-    process = started(killed)
+    length = ["--updates", "120"]
+    process = started(killed, *length)
     until_a_checkpoint(process, killed)
     process.kill()
     process.communicate()
-    process = started(killed, "--resume")
-    printed, _ = process.communicate()
-    assert process.returncode == 0, printed
+    main(["train", "debug", "--out", str(killed), *length, "--resume"])
+    main(["train", "debug", "--out", str(whole), *length])
     one, other = (load_tensors(run / "model/model.safetensors", format="ebmm-model")[0] for run in (killed, whole))
     for name in one:
         np.testing.assert_array_equal(one[name], other[name])
@@ -133,20 +155,19 @@ def test_tensorboard_is_missed_before_a_run_begins(tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
-def test_it_starts_from_a_saved_model(tmp_path, capsys):
-    first, second, third = (str(tmp_path / name) for name in ("first", "second", "third"))
-    main(["train", "debug", "--out", first])
-    main(["train", "debug", "--out", second, "--start", f"{first}/model", "--updates", "50", "--tensorboard"])
-    printed = capsys.readouterr().out.split("Done: 400")
-    errors = [float(text.split("held out ")[1].split(",")[0]) for text in printed]
-    assert errors[1] < errors[0]  # after 50 updates: from the trained model, and from a fresh one
+def test_it_starts_from_a_saved_model(trained, tmp_path, capsys):
+    first, printed = trained
+    second, third = (str(tmp_path / name) for name in ("second", "third"))
+    main(["train", "short", "--out", second, "--start", f"{first}/model", "--updates", "50", "--tensorboard"])
+    errors = [float(text.split("held out ")[1].split(",")[0]) for text in (printed, capsys.readouterr().out)]
+    assert errors[1] < errors[0]  # after 25 updates: from the trained model, and from a fresh one
     assert list((tmp_path / "second/tensorboard").iterdir())
     before, after = (trained_of(Path(folder) / "model") for folder in (first, second))
-    assert (before["updates"], after["updates"]) == (400, 450)
+    assert (before["updates"], after["updates"]) == (120, 170)
     assert after["minutes"] > before["minutes"] > 0
-    assert json.loads(Path(second, "config.json").read_text())["before"]["updates"] == 400
+    assert json.loads(Path(second, "config.json").read_text())["before"]["updates"] == 120
     with pytest.raises(SystemExit, match="Resume it as it was started"):
-        main(["train", "debug", "--out", second, "--updates", "50", "--resume"])
+        main(["train", "short", "--out", second, "--updates", "50", "--resume"])
     with pytest.raises(SystemExit, match="holds another model than binary-small trains"):
         main(["train", "binary-small", "--out", third, "--start", f"{first}/model"])
     assert not Path(third).exists()
