@@ -84,10 +84,10 @@ def test_a_killed_run_resumes_to_the_same_model_and_the_same_metrics(finished, t
 
 
 def test_a_model_of_more_patterns_starts_with_shorter_write_steps(finished, tmp_path):
-    """`debug` ends with four patterns and begins with two: each is to be written as hard as before."""
+    """The run ends with three patterns and begins with two: each is to be written as hard as before."""
     learned = load_model(finished / "model")[0].write_rates()
     started = Run.open(DEBUG, tmp_path / "next", start=finished / "model").model.write_rates()
-    np.testing.assert_allclose(started, learned * np.array([0.5, 0.5, 1.0]), rtol=1e-5)
+    np.testing.assert_allclose(started, learned * np.array([2 / 3, 2 / 3, 1.0]), rtol=1e-5)
 
 
 def test_a_folder_with_a_run_is_not_overwritten(finished):

@@ -14,10 +14,10 @@ SETTINGS = Settings(updates=2, stages=(Stage(4, 2, 2),), learning_rate=1e-2, war
 
 
 @pytest.fixture(scope="module")
-def given(rnn, string_episodes):
+def given(shallow, string_episodes):
     indices, rates = np.arange(2, dtype=np.int32), np.full(2, 1e-2, np.float32)
     key = jax.random.key(0)
-    return Learner.of(rnn, SETTINGS), string_episodes, 2, "hamming", SETTINGS, key, indices, rates
+    return Learner.of(shallow, SETTINGS), string_episodes, 2, "hamming", SETTINGS, key, indices, rates
 
 
 @pytest.fixture(scope="module")

@@ -272,7 +272,7 @@ def test_without_a_finite_episode_nothing_changes(shallow, string_episodes):
 @pytest.mark.parametrize(
     ("backend", "triton", "options"),
     [
-        ("gpu", False, {"compiler_options": {"xla_gpu_enable_triton_gemm": False}}),
+        ("gpu", False, {"xla_gpu_enable_triton_gemm": False}),
         ("gpu", True, {}),
         ("cpu", False, {}),
     ],
@@ -284,4 +284,4 @@ def test_without_triton_xla_is_told_so_on_a_gpu_alone(monkeypatch, backend, trit
     update._program.cache_clear()
     update.program(settings(triton=triton))
     update._program.cache_clear()
-    assert told == [options]
+    assert told == [{"compiler_options": options}]
