@@ -170,6 +170,10 @@ def test_it_starts_from_a_saved_model(trained, tmp_path, capsys):
         main(["train", "short", "--out", second, "--updates", "50", "--resume"])
     with pytest.raises(SystemExit, match="holds another model than binary-small trains"):
         main(["train", "binary-small", "--out", third, "--start", f"{first}/model"])
+    with pytest.raises(SystemExit, match="Did you mean binary-rnn"):
+        main(["train", "short", "--out", third, "--start", "binary-rn"])
+    with pytest.raises(SystemExit, match="got --fresh and --start"):
+        main(["train", "short", "--out", third, "--start", "binary-rnn", "--fresh"])
     assert not Path(third).exists()
 
 

@@ -11,13 +11,14 @@ import pytest
 
 import ebmm
 from ebmm.baselines import SYSTEMS
+from ebmm.bundled import bundled_models
 from ebmm.data import DATASETS
 from ebmm.data.dataset import File, Pixels, Source
 from ebmm.data.images import Correlated
 from ebmm.evaluation.protocols import PROTOCOLS
 from ebmm.experiments import EXPERIMENTS, curriculum
 from ebmm.files import load_tensors, save_tensors
-from ebmm.pretrained import NETWORKS, load_model
+from ebmm.pretrained import NETWORKS, load_model, trained_of
 from ebmm.training.run import Run, identity, network_sizes, sources
 from ebmm.training.settings import Stage
 
@@ -88,6 +89,15 @@ def test_a_model_of_more_patterns_starts_with_shorter_write_steps(finished, tmp_
     learned = load_model(finished / "model")[0].write_rates()
     started = Run.open(DEBUG, tmp_path / "next", start=finished / "model").model.write_rates()
     np.testing.assert_allclose(started, learned * np.array([2 / 3, 2 / 3, 1.0]), rtol=1e-5)
+
+
+def test_other_numbers_of_strings_start_from_the_bundled_model(tmp_path):
+    experiment, model = EXPERIMENTS["binary-32"], load_model(bundled_models()["binary-rnn"])[0]
+    few = replace(experiment, settings=replace(experiment.settings, stages=(Stage(32, 1, 1),), updates=1))
+    run = Run.open(few, tmp_path / "started")
+    np.testing.assert_array_equal(run.model.energy.gate.weight, model.energy.gate.weight)
+    assert run.before["updates"] == trained_of(bundled_models()["binary-rnn"])["updates"]
+    assert json.loads((tmp_path / "started/config.json").read_text())["start"] is not None
 
 
 def test_a_folder_with_a_run_is_not_overwritten(finished):

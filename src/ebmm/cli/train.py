@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from ..bundled import model_folder
 from ..experiments import EXPERIMENTS, Experiment
 from ..files import as_json, write_whole
 from ..provenance import provenance
@@ -70,7 +71,8 @@ def train(
     times: int = 1,
     updates: int | None = None,
     within: float | None = None,
-    start: Path | None = None,
+    start: str | None = None,
+    fresh: bool = False,
     from_patterns: int | None = None,
     optimizer: Optimizer | None = None,
     learning_rate: float | None = None,
@@ -87,7 +89,8 @@ def train(
         times: So many times the episodes in every update, for several devices.
         updates: So many updates in all, if not as many as the experiment has.
         within: As many updates as so many minutes of training allow, with the learning rate planned by the clock.
-        start: A saved model to start from, in place of a fresh one.
+        start: A model to start from, in place of a fresh one: a bundled model's name, or the folder of a saved one.
+        fresh: Start from a fresh model even if the experiment has a bundled one to start from.
         from_patterns: Leave out the stages with fewer patterns; for a model that has them behind it.
         optimizer: In place of the experiment's own.
         learning_rate: In place of the experiment's own.
@@ -101,7 +104,11 @@ def train(
         join_cluster()
         experiment = lasting(times_as_many(named(name), times), updates, within)
         experiment = learning(experiment, from_patterns, optimizer, learning_rate)
-        run = Run.open(experiment, out, seed=seed, resume=resume, start=start, traced=traced_folder())
+        if fresh and start is not None:
+            raise ValueError("got --fresh and --start; expected one of them.")
+        experiment = replace(experiment, start=None if fresh else experiment.start)
+        started = None if start is None else model_folder(start)[0]
+        run = Run.open(experiment, out, seed=seed, resume=resume, start=started, traced=traced_folder())
         shows = tensorboard and is_writer()
         board = Board(out / "tensorboard", from_update=run.trainer.progress.update) if shows else None
     console = Console(quiet=not is_writer())
@@ -126,6 +133,7 @@ def train(
         given = {"times": None if times == 1 else times, "updates": updates, "within": within, "start": start}
         given |= {"from-patterns": from_patterns, "optimizer": optimizer, "learning-rate": learning_rate}
         more = "".join(f" --{option} {value}" for option, value in given.items() if value is not None)
+        more += " --fresh" if fresh else ""
         command = f"ebmm train {name} --out {out} --seed {seed}{more} --resume"
         console.print(f"Stopped after update {progress.update:,} and saved. Go on with: {command}", soft_wrap=True)
     else:

@@ -25,6 +25,8 @@ class Experiment:
     """Of a string."""
     steps: int = 5
     """Of writing and of reading."""
+    start: str | None = None
+    """A bundled model to start from, in place of a fresh one."""
     held_out: int = 0
     """Test batches to watch while training; nothing is decided from them."""
     beside: tuple[str, ...] = ()

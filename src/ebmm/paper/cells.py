@@ -12,6 +12,7 @@ import jax
 import numpy as np
 
 from ..baselines import VAE
+from ..bundled import bundled_models
 from ..evaluation.errors import Errors, Spread, Watch, measure_errors
 from ..evaluation.protocols import PROTOCOLS, Protocol
 from ..evaluation.report import FLOAT_BITS
@@ -215,11 +216,11 @@ def _command(table: PaperTable, system: System, column: Column, config: dict[str
         words = ["ebmm", "train", name, "--out", "", "--seed", str(config.get("seed"))]
     places, plain = {"--out": f"runs/{name}", "--start": "MODEL"}, []
     for word in words:
-        option, equals, _ = word.partition("=")
-        if plain and plain[-1] in places:
-            word = places[plain[-1]]
-        elif equals and option in places:
-            word = f"{option}={places[option]}"
+        option, equals, value = word.partition("=")
+        if not equals:
+            option, value = plain[-1] if plain else "", word
+        if option in places and value not in bundled_models():  # whose names are the same everywhere
+            word = f"{option}={places[option]}" if equals else places[option]
         plain.append(word)
     return f"{shlex.join(plain)} && ebmm table {table.name} --add runs/{name}"
 

@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, PRNGKeyArray
 
 from ..baselines import SYSTEMS, Hopfield
+from ..bundled import model_folder
 from ..checks import check_seed
 from ..data import DATASETS
 from ..data.augmentation import Augmented
@@ -66,10 +67,12 @@ class Run:
     ) -> "Run":
         """A new run in an empty folder, or one that goes on.
 
-        `start` is a saved model to start from; one that was trained for more patterns than the first stage has gets
-        shorter write steps (`for_fewer`). `traced` is a folder for what has been traced.
+        `start` is a saved model to start from, in place of the experiment's own; one that was trained for more patterns
+        than the first stage has gets shorter write steps (`for_fewer`). `traced` is a folder for what has been traced.
         """
         check_seed(seed)
+        if start is None and experiment.start is not None:
+            start = model_folder(experiment.start)[0]
         given, trained = (None, None) if start is None else (load_model(start)[0], trained_of(start))
         fingerprint = identity(experiment, seed, given)
         checkpoints = Checkpoints(folder / "checkpoints", fingerprint)
