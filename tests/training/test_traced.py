@@ -1,5 +1,7 @@
 """Updates that are traced once: the same numbers, and no tracing at a second start."""
 
+import os
+
 import equinox as eqx
 import jax
 import numpy as np
@@ -68,6 +70,25 @@ def test_a_damaged_file_is_replaced(given, found, tmp_path, monkeypatch):
     assert_same(TracedUpdates(tmp_path, "a model")(*given), found[1])
     monkeypatch.setattr(traced, "updates", no_tracing)
     TracedUpdates(tmp_path, "a model")(*given)
+
+
+def test_what_cannot_be_written_down_is_traced_every_time(given, found, tmp_path, monkeypatch):
+    def refused(_):
+        raise ValueError("Cannot serialize code with custom calls whose targets have no compatibility guarantees")
+
+    monkeypatch.setattr(jax.export, "export", refused)
+    assert_same(TracedUpdates(tmp_path, "a model")(*given), found[1])
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_oldest_files_make_room(given, found, tmp_path, monkeypatch):
+    monkeypatch.setattr(traced, "KEPT", 2)
+    (path,) = found[0].iterdir()
+    for age, name in enumerate(("newer", "older", "oldest")):
+        (tmp_path / f"{name}.traced").touch()
+        os.utime(tmp_path / f"{name}.traced", (1000 - age, 1000 - age))
+    TracedUpdates(tmp_path, "a model")(*given)
+    assert {each.name for each in tmp_path.iterdir()} == {"newer.traced", path.name}
 
 
 def test_without_a_place_to_keep_it_updates_run_all_the_same(given, found, tmp_path):

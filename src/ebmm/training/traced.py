@@ -29,6 +29,8 @@ from .update import Learner, Report, compiler_options, updates
 
 ALSO = ("jax", "jaxlib", "equinox", "optax")
 """Packages that an update is traced through."""
+KEPT = 64
+"""Files; every change of the code makes new ones, of up to a megabyte each."""
 
 
 @dataclass
@@ -54,9 +56,10 @@ class TracedUpdates:
     ) -> tuple[Learner, Report]:
         leaves, structure = jax.tree.flatten((learner, sample, key, jnp.asarray(indices), jnp.asarray(rates)))
         places = [place for place, leaf in enumerate(leaves) if eqx.is_array(leaf)]
+        rest = [None if eqx.is_array(leaf) else leaf for leaf in leaves]  # what is compiled shall hold no arrays
 
         def of_arrays(*arrays: Array) -> list[Array]:
-            learner, sample, *more = jax.tree.unflatten(structure, replaced(leaves, places, arrays))
+            learner, sample, *more = jax.tree.unflatten(structure, replaced(rest, places, arrays))
             found = updates(learner, sample, episodes, metric, settings, *more)
             return [leaf for leaf in jax.tree.leaves(found) if eqx.is_array(leaf)]
 
@@ -66,7 +69,7 @@ class TracedUpdates:
             self.ready[which] = self._program(which, of_arrays, arrays, settings)
         *learned, loss, error, norm, dropped, stepped_back, skipped = self.ready[which](*arrays)
         of_learner = structure.children()[0]  # its leaves come first, and updates leave their order and number alone
-        learner = jax.tree.unflatten(of_learner, replaced(leaves[: of_learner.num_leaves], places, learned))
+        learner = jax.tree.unflatten(of_learner, replaced(rest[: of_learner.num_leaves], places, learned))
         return learner, Report(loss, error, norm, dropped, stepped_back, skipped)
 
     def _program(
@@ -84,7 +87,9 @@ class TracedUpdates:
             try:
                 self.folder.mkdir(parents=True, exist_ok=True)
                 write_whole({path: content})
-            except OSError:  # no place to keep it
+                for old in sorted(self.folder.glob("*.traced"), key=lambda each: each.stat().st_mtime)[:-KEPT]:
+                    old.unlink()
+            except OSError:  # no place to keep it, or another process was faster
                 pass
         # Compiled here and now: what comes out is bound to its device, what went in first is not, and `jit` would
         # compile once for each.
@@ -103,9 +108,7 @@ def _read(path: Path) -> jax.export.Exported | None:
     """What was traced before, if it is there and whole."""
     try:
         return jax.export.deserialize(bytearray(path.read_bytes()))
-    except FileNotFoundError:
-        return None
-    except Exception:  # a damaged file shows in many ways; tracing again replaces it
+    except Exception:  # not there, or damaged, which shows in many ways: tracing again replaces it
         return None
 
 
