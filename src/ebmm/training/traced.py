@@ -19,8 +19,7 @@ import equinox as eqx
 import jax
 import jax.export
 import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array, PRNGKeyArray
+from jaxtyping import Array
 
 from ..data.episodes import Episodes
 from ..files import write_whole
@@ -44,22 +43,16 @@ class TracedUpdates:
     """By patterns, episodes, metric and updates in a call."""
 
     def __call__(
-        self,
-        learner: Learner,
-        sample: Episodes,
-        episodes: int,
-        metric: str,
-        settings: Settings,
-        key: PRNGKeyArray,
-        indices: np.ndarray,
-        rates: np.ndarray,
+        self, learner: Learner, sample: Episodes, episodes: int, metric: str, settings: Settings, *rest: Any
     ) -> tuple[Learner, Report]:
+        """As `updates` with the same arguments, without a mesh."""
+        key, indices, rates = rest
         leaves, structure = jax.tree.flatten((learner, sample, key, jnp.asarray(indices), jnp.asarray(rates)))
         places = [place for place, leaf in enumerate(leaves) if eqx.is_array(leaf)]
-        rest = [None if eqx.is_array(leaf) else leaf for leaf in leaves]  # what is compiled shall hold no arrays
+        others = [None if eqx.is_array(leaf) else leaf for leaf in leaves]  # what is compiled shall hold no arrays
 
         def of_arrays(*arrays: Array) -> list[Array]:
-            learner, sample, *more = jax.tree.unflatten(structure, replaced(rest, places, arrays))
+            learner, sample, *more = jax.tree.unflatten(structure, replaced(others, places, arrays))
             found = updates(learner, sample, episodes, metric, settings, *more)
             return [leaf for leaf in jax.tree.leaves(found) if eqx.is_array(leaf)]
 
@@ -69,7 +62,7 @@ class TracedUpdates:
             self.ready[which] = self._program(which, of_arrays, arrays, settings)
         *learned, loss, error, norm, dropped, stepped_back, skipped = self.ready[which](*arrays)
         of_learner = structure.children()[0]  # its leaves come first, and updates leave their order and number alone
-        learner = jax.tree.unflatten(of_learner, replaced(rest[: of_learner.num_leaves], places, learned))
+        learner = jax.tree.unflatten(of_learner, replaced(others[: of_learner.num_leaves], places, learned))
         return learner, Report(loss, error, norm, dropped, stepped_back, skipped)
 
     def _program(
