@@ -99,6 +99,15 @@ def test_it_trains_and_says_how_to_measure(trained, capsys):
         main(["train", "short", "--out", str(out)])
 
 
+def test_an_experiment_starts_from_its_own_model_unless_told_not_to(tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(EXPERIMENTS, "short", replace(EXPERIMENTS["short"], start="binary-rnn"))
+    with pytest.raises(SystemExit, match="holds another model than short trains"):
+        main(["train", "short", "--out", str(tmp_path / "started")])
+    main(["train", "short", "--out", str(tmp_path / "fresh"), "--fresh", "--minutes", "0"])
+    assert "--seed 0 --fresh --resume" in " ".join(capsys.readouterr().out.split())
+    assert json.loads((tmp_path / "fresh/config.json").read_text())["start"] is None
+
+
 def test_it_stops_in_time_and_says_how_to_go_on(tmp_path, capsys):
     out = tmp_path / "run"
     main(["train", "short", "--out", str(out), "--minutes", "0"])

@@ -116,6 +116,7 @@ def test_a_long_curve_is_averaged_and_its_gaps_left_out():
             "ebmm train binary-64 --out runs/binary-64 --times 4 && ebmm table",
         ),
         ("ebmm train binary-64 --start=/tmp/m --out=/tmp/x", "--start=MODEL --out=runs/binary-64 &&"),
+        ("ebmm train binary-64 --out /tmp/x=1 --seed 3", "--out runs/binary-64 --seed 3 &&"),
         ("ebmm train binary-64 --start binary-rnn --out /tmp/x", "--start binary-rnn --out runs/binary-64 &&"),
         ("python /tmp/script.py", "ebmm train binary-64 --out runs/binary-64 --seed 3 && ebmm table binary --add"),
         ("ebmm table binary --run --runs /tmp/x", "ebmm table binary --run --only ebmm-rnn --patterns 64 --seed 3"),

@@ -71,6 +71,7 @@ def bereft():
 
 @pytest.fixture(scope="module")
 def alone(bereft):
+    """Does not need the other, which is asked for so that it is waited for meanwhile."""
     return on_devices.main(6)
 
 

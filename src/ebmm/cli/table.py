@@ -27,6 +27,7 @@ from ..paper import (
 )
 from ..training.progress import Diverged
 from ..training.run import Run
+from .compiled import traced_folder
 from .output import bar, check_place, save_figure, told_plainly
 from .train import named, shown, stop_signals
 
@@ -150,7 +151,8 @@ def made(
         yield cell_of(table, system, column, watch=bar(console, "Measuring"))
         return
     folder = runs / experiment
-    run = Run.open(named(experiment), folder, seed=seed, resume=(folder / "config.json").exists())
+    resume = (folder / "config.json").exists()
+    run = Run.open(named(experiment), folder, seed=seed, resume=resume, traced=traced_folder())
     if not run.trainer.is_done:
         for _ in shown(console, run):
             if is_over():

@@ -217,8 +217,10 @@ def _command(table: PaperTable, system: System, column: Column, config: dict[str
     places, plain = {"--out": f"runs/{name}", "--start": "MODEL"}, []
     for word in words:
         option, equals, value = word.partition("=")
-        if not equals:
-            option, value = plain[-1] if plain else "", word
+        if plain and plain[-1] in places:
+            option, equals, value = plain[-1], "", word
+        elif not equals:
+            option = ""  # no value, or not one of these
         if option in places and value not in bundled_models():  # whose names are the same everywhere
             word = f"{option}={places[option]}" if equals else places[option]
         plain.append(word)
