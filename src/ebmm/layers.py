@@ -18,9 +18,18 @@ from .convolution import windows
 _he_normal = jax.nn.initializers.he_normal
 
 
-def he_linear(inputs: int, outputs: int, *, key: PRNGKeyArray) -> eqx.nn.Linear:
+class Dense(eqx.nn.Linear):
+    """A fully connected layer whose product has the vector on the left, so that `vmap` makes a matrix with a row for
+    each example of it. With the vector on the right each example would be a column, and XLA would turn the result over.
+    """
+
+    def __call__(self, x: Float[Array, " inputs"], *, key: PRNGKeyArray | None = None) -> Float[Array, " outputs"]:
+        return x @ self.weight.T + self.bias
+
+
+def he_linear(inputs: int, outputs: int, *, key: PRNGKeyArray) -> Dense:
     """A fully connected layer with He's initial weights and zero biases."""
-    layer = eqx.nn.Linear(inputs, outputs, key=key)
+    layer = Dense(inputs, outputs, key=key)
     weight = _he_normal(in_axis=1, out_axis=0)(key, (outputs, inputs))
     return eqx.tree_at(lambda linear: (linear.weight, linear.bias), layer, (weight, jnp.zeros(outputs)))
 
@@ -102,7 +111,9 @@ class LayerNorm(eqx.Module):
         self.offset = jnp.zeros(channels)
 
     def __call__(self, x: Float[Array, "*axes channels"]) -> Float[Array, "*axes channels"]:
-        return standardised(x)[0] * self.scale + self.offset
+        # Squares are beyond what half precision can hold long before the numbers are.
+        wide = x.astype(jnp.promote_types(x.dtype, jnp.float32))
+        return standardised(wide)[0].astype(x.dtype) * self.scale + self.offset
 
 
 class MemoryConvolution(eqx.Module):

@@ -21,7 +21,7 @@ from ..files import as_json, write_whole
 from ..initial import new_model
 from ..provenance import provenance
 from ..training.kernels import check_profiled
-from ..training.settings import Keep
+from ..training.settings import Keep, Precision
 from ..training.speed import (
     flops_of_an_episode,
     largest_batch,
@@ -50,6 +50,7 @@ def bench(
     gigaflop: float | None = None,
     lowering: Literal["patches", "mixed", "xla"] | None = None,
     triton: bool | None = None,
+    precision: Precision = "float32",
     out: Path | None = None,
 ) -> None:
     """Time meta-updates, writing and reading, beside a matrix product in the same run.
@@ -67,6 +68,7 @@ def bench(
         gigaflop: The work of an episode, where an earlier run has told it: counting takes half a minute for `conv`.
         lowering: How to convolve, in place of what is fastest on this platform.
         triton: Let XLA try Triton's matrix products; if not said, as the network's experiment does.
+        precision: Of the energy's own arithmetic in an update.
         out: Where to save all of it as JSON, each measurement as soon as it is there.
     """
     console = Console()
@@ -101,7 +103,13 @@ def bench(
                 write_whole({out: as_json(report)})
 
         for count, kept in itertools.product(episodes, keep):
-            options: Any = {"episodes": count, "group": min(group, count), "keep": kept, "work": work}
+            options: Any = {
+                "episodes": count,
+                "group": min(group, count),
+                "keep": kept,
+                "precision": precision,
+                "work": work,
+            }
             options["triton"] = EXPERIMENTS[TRAINED_BY[network]].settings.triton if triton is None else triton
             with console.status(f"Compiling and timing an update of {count} episodes, {kept} kept"):
                 row = update_speed(model, sample, **options, repeats=repeats, profile=profile)

@@ -24,7 +24,7 @@ from ..provenance import provenance
 from ..training.parallel import agreed, is_writer, join_cluster
 from ..training.progress import Diverged
 from ..training.run import Run, metrics_of
-from ..training.settings import Optimizer
+from ..training.settings import Optimizer, Precision
 from ..training.tracking import Board, check_tensorboard
 from ..training.trainer import Point
 from .compiled import traced_folder
@@ -76,6 +76,7 @@ def train(
     from_patterns: int | None = None,
     optimizer: Optimizer | None = None,
     learning_rate: float | None = None,
+    precision: Precision | None = None,
     tensorboard: bool = False,
 ) -> None:
     """Train an experiment into a folder: config, metrics, checkpoints and the model.
@@ -94,6 +95,7 @@ def train(
         from_patterns: Leave out the stages with fewer patterns; for a model that has them behind it.
         optimizer: In place of the experiment's own.
         learning_rate: In place of the experiment's own.
+        precision: Of the energy's own arithmetic, in place of the experiment's own.
         tensorboard: Write the metrics for TensorBoard as well.
     """
     with told_plainly():
@@ -103,7 +105,7 @@ def train(
             check_tensorboard()
         join_cluster()
         experiment = lasting(times_as_many(named(name), times), updates, within)
-        experiment = learning(experiment, from_patterns, optimizer, learning_rate)
+        experiment = learning(experiment, from_patterns, optimizer, learning_rate, precision)
         if fresh and start is not None:
             raise ValueError("got --fresh and --start; expected one of them.")
         experiment = replace(experiment, start=None if fresh else experiment.start)
@@ -131,7 +133,12 @@ def train(
     progress = run.trainer.progress
     if stopped and not run.trainer.is_done:
         given = {"times": None if times == 1 else times, "updates": updates, "within": within, "start": start}
-        given |= {"from-patterns": from_patterns, "optimizer": optimizer, "learning-rate": learning_rate}
+        given |= {
+            "from-patterns": from_patterns,
+            "optimizer": optimizer,
+            "learning-rate": learning_rate,
+            "precision": precision,
+        }
         more = "".join(f" --{option} {value}" for option, value in given.items() if value is not None)
         more += " --fresh" if fresh else ""
         command = f"ebmm train {name} --out {out} --seed {seed}{more} --resume"
@@ -203,7 +210,11 @@ def lasting(experiment: Experiment, updates: int | None, within: float | None = 
 
 
 def learning(
-    experiment: Experiment, from_patterns: int | None, optimizer: Optimizer | None, learning_rate: float | None
+    experiment: Experiment,
+    from_patterns: int | None,
+    optimizer: Optimizer | None,
+    learning_rate: float | None,
+    precision: Precision | None,
 ) -> Experiment:
     """The experiment with these of its settings changed."""
     settings = experiment.settings
@@ -219,6 +230,7 @@ def learning(
         settings,
         optimizer=optimizer or settings.optimizer,
         learning_rate=settings.learning_rate if learning_rate is None else learning_rate,
+        precision=precision or settings.precision,
     )
     return replace(experiment, settings=settings)
 

@@ -7,6 +7,7 @@ from ..initial import CALIBRATED, PAPER, InitialRates
 from ..loops import Keep as Keep
 
 Optimizer = Literal["adamw", "muon"]
+Precision = Literal["float32", "float16"]
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,8 @@ class Settings:
     initial: InitialRates = CALIBRATED
     keep: Keep = "products"
     """What the steps of writing and reading keep for the way back; the rest is computed again."""
+    precision: Precision = "float32"
+    """Of the energy's own arithmetic. Weights, gradients of weights and step sizes are in float32 at any rate."""
     triton: bool = True
     """On a GPU, let XLA try Triton's matrix products: a few per cent faster, and twice as long to compile."""
 

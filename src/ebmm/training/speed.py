@@ -14,7 +14,7 @@ from ..data.episodes import Episodes
 from ..interface import AbstractMemoryModel
 from ..loops import Loop
 from .kernels import profile_of
-from .settings import Keep, Settings, Stage
+from .settings import Keep, Precision, Settings, Stage
 from .trainer import in_training, updates_in_a_call
 from .update import Learner, program
 
@@ -46,6 +46,7 @@ def update_speed(
     group: int = 1,
     keep: Keep = "products",
     triton: bool = True,
+    precision: Precision = "float32",
     work: float | None = None,
     repeats: int = 5,
     profile: bool = False,
@@ -55,7 +56,8 @@ def update_speed(
     `work` is the FLOP of one episode, if it is known: counting takes as long as tracing an unrolled update.
     """
     updates = updates_in_a_call()
-    settings = Settings(updates=1, stages=(Stage(sample.patterns, episodes, 1),), group=group, keep=keep, triton=triton)
+    stages = (Stage(sample.patterns, episodes, 1),)
+    settings = Settings(updates=1, stages=stages, group=group, keep=keep, triton=triton, precision=precision)
     compiled, given, took = _compiled(model, sample, settings, updates=updates)
     seconds = seconds_of(lambda: compiled(*given), repeats) / updates
     total = episodes * (flops_of_an_episode(model, sample) if work is None else work)
@@ -65,6 +67,7 @@ def update_speed(
         "group": group,
         "keep": keep,
         "triton": triton,
+        "precision": precision,
         "updates_in_a_call": updates,
         "milliseconds": 1e3 * seconds,
         "milliseconds_an_episode": 1e3 * seconds / episodes,
@@ -124,7 +127,8 @@ def largest_batch(
     for _ in range(tries):
         count = max(count, 1)
         stages = (Stage(sample.patterns, count, 1),)
-        settings = Settings(updates=1, stages=stages, group=count, keep=many["keep"], triton=many["triton"])
+        same: Any = {name: many[name] for name in ("keep", "triton", "precision")}
+        settings = Settings(updates=1, stages=stages, group=count, **same)
         compiled, given, took = _compiled(model, sample, settings, updates=1)
         needed = peak_bytes(compiled)
         if needed <= limit:
@@ -137,8 +141,7 @@ def largest_batch(
                 return {
                     "patterns": sample.patterns,
                     "episodes": count,
-                    "keep": many["keep"],
-                    "triton": many["triton"],
+                    **same,
                     "milliseconds": 1e3 * seconds,
                     "milliseconds_an_episode": 1e3 * seconds / count,
                     **took,

@@ -15,6 +15,7 @@ from jax.sharding import Mesh
 from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, PyTree
 
 from ..core.model import EBMM, STEP_SIZES
+from ..core.precision import in_half_precision
 from ..data.episodes import Episodes
 from ..evaluation.metrics import METRICS
 from ..gradients import mean_of_clipped, norms
@@ -175,7 +176,7 @@ def one_update(
 
     def of_episodes(parameters: PyTree, sample: Episodes, keys: Key[Array, " episodes"]) -> tuple[Any, ...]:
         def of_group(parameters: PyTree, keys: Key[Array, " group"]) -> tuple[Array, tuple[Array, Array]]:
-            model = spread(eqx.combine(parameters, rest))
+            model = in_fastest_form(eqx.combine(parameters, rest), settings)
             losses, errors = jax.vmap(lambda key: episode_objective(model, sample, metric, key))(keys)
             return jnp.mean(losses), (losses, errors)
 
@@ -255,10 +256,14 @@ def stepped_back(
     return learner, back, exploded & ~back
 
 
-def spread(model: AbstractMemoryModel) -> AbstractMemoryModel:
-    """The same model in the form that its energy is trained fastest in, if it has one."""
-    energy: Any = model.energy if isinstance(model, EBMM) else None
-    return replace(model, energy=energy.spread()) if hasattr(energy, "spread") else model  # pyright: ignore[reportCallIssue]
+def in_fastest_form(model: AbstractMemoryModel, settings: Settings) -> AbstractMemoryModel:
+    """The same model with its energy in the form that it is trained fastest in, if it has one, in this precision."""
+    if not isinstance(model, EBMM):
+        return model
+    energy: Any = model.energy
+    if hasattr(energy, "spread"):
+        model = replace(model, energy=energy.spread())
+    return in_half_precision(model) if settings.precision == "float16" else model
 
 
 def episode_objective(
