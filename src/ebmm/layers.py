@@ -18,18 +18,9 @@ from .convolution import windows
 _he_normal = jax.nn.initializers.he_normal
 
 
-class Dense(eqx.nn.Linear):
-    """A fully connected layer whose product has the vector on the left, so that `vmap` makes a matrix with a row for
-    each example of it. With the vector on the right each example would be a column, and XLA would turn the result over.
-    """
-
-    def __call__(self, x: Float[Array, " inputs"], *, key: PRNGKeyArray | None = None) -> Float[Array, " outputs"]:
-        return x @ self.weight.T + self.bias
-
-
-def he_linear(inputs: int, outputs: int, *, key: PRNGKeyArray) -> Dense:
+def he_linear(inputs: int, outputs: int, *, key: PRNGKeyArray) -> eqx.nn.Linear:
     """A fully connected layer with He's initial weights and zero biases."""
-    layer = Dense(inputs, outputs, key=key)
+    layer = eqx.nn.Linear(inputs, outputs, key=key)
     weight = _he_normal(in_axis=1, out_axis=0)(key, (outputs, inputs))
     return eqx.tree_at(lambda linear: (linear.weight, linear.bias), layer, (weight, jnp.zeros(outputs)))
 

@@ -1,5 +1,7 @@
 """An update is AdamW on the mean meta-gradient, whatever is switched on around it."""
 
+from dataclasses import fields
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -7,7 +9,7 @@ import numpy as np
 import optax
 import pytest
 
-from ebmm import reconstruction_loss
+from ebmm import EBMM, reconstruction_loss
 from ebmm.data.episodes import Episode, Episodes
 from ebmm.layers import ResBlock, he_linear
 from ebmm.training import update
@@ -120,6 +122,43 @@ def test_a_convolution_is_a_matrix_from_all_inputs_to_its_outputs():
     assert lengths.max() < 1.3
     for vector in (block.skip.kernel, out.weight, block.first.bias):
         np.testing.assert_allclose(jnp.abs(vector), jnp.abs(vector).ravel()[0], rtol=1e-3)
+
+
+def gradient_in(precision, model, sample, **changes):
+    """What an update steps along with a plain step of length 1 and no optimizer; how many episodes were dropped."""
+    chosen = settings(precision=precision, weight_decay=0.0, average=None, **changes)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(update, "transformation", lambda _: optax.identity())
+        found, report = eqx.filter_jit(lambda *given: update.updates(*given))(  # not one that was compiled before
+            Learner.of(model, chosen), sample, 4, "hamming", chosen, jax.random.key(5), jnp.arange(1), jnp.ones(1)
+        )
+    return np.concatenate([(a - b).ravel() for a, b in zip(*map(arrays, (model, found.model)), strict=True)]), report
+
+
+def test_in_half_precision_the_gradient_is_nearly_the_same(shallow, string_episodes):
+    exact, _ = gradient_in("float32", shallow, string_episodes)
+    half, report = gradient_in("float16", shallow, string_episodes)
+    assert not np.array_equal(exact, half)
+    np.testing.assert_allclose(half, exact, rtol=0.05, atol=0.01 * np.abs(exact).max())
+    assert report.dropped[0] == 0
+
+
+class Loud(EBMM):
+    """With a loss so large that half precision could not hold its cotangents."""
+
+    def loss(self, *given, **named):
+        loss, recalled = super().loss(*given, **named)
+        return 1e6 * loss, recalled
+
+
+def test_large_gradients_are_not_lost_in_half_precision(shallow, string_episodes, monkeypatch):
+    loud = Loud(**{field.name: getattr(shallow, field.name) for field in fields(shallow)})
+    exact, _ = gradient_in("float32", loud, string_episodes)
+    half, report = gradient_in("float16", loud, string_episodes)
+    assert report.dropped[0] == 0
+    np.testing.assert_allclose(half, exact, rtol=0.05, atol=0.01 * np.abs(exact).max())
+    monkeypatch.setattr(update, "LOSS_SCALE", 1.0)
+    assert gradient_in("float16", loud, string_episodes)[1].dropped[0] > 0
 
 
 def test_episodes_in_groups_have_the_same_mean_gradient(shallow, string_episodes):

@@ -43,11 +43,11 @@ class GatedRNN(eqx.Module):
         # product is the same at every hop, and the first state is zero.
         weight = jnp.concatenate([self.static.weight, self.gate.weight])
         bias = jnp.concatenate([self.static.bias, self.gate.bias])  # pyright: ignore[reportArgumentType]
-        from_string = jnp.concatenate([self.memory(string), string @ weight[:, : self.bits].T + bias])
+        from_string = jnp.concatenate([self.memory(string), weight[:, : self.bits] @ string + bias])
 
         state = jnp.zeros_like(string, shape=self.hidden)
         for hop in range(self.hops):
-            from_state = jnp.pad(state @ weight[:, self.bits :].T, (self.memory_width, 0)) if hop else 0
+            from_state = jnp.pad(weight[:, self.bits :] @ state, (self.memory_width, 0)) if hop else 0
             candidate, gate = jnp.split(from_string + from_state, 2)
             gate = jax.nn.sigmoid(gate)
             state = gate * jnp.tanh(candidate) + (1 - gate) * state

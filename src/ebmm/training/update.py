@@ -15,7 +15,7 @@ from jax.sharding import Mesh
 from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, PyTree
 
 from ..core.model import EBMM, STEP_SIZES
-from ..core.precision import in_half_precision
+from ..core.precision import LOSS_SCALE, in_half_precision
 from ..data.episodes import Episodes
 from ..evaluation.metrics import METRICS
 from ..gradients import mean_of_clipped, norms
@@ -178,9 +178,11 @@ def one_update(
         def of_group(parameters: PyTree, keys: Key[Array, " group"]) -> tuple[Array, tuple[Array, Array]]:
             model = in_fastest_form(eqx.combine(parameters, rest), settings)
             losses, errors = jax.vmap(lambda key: episode_objective(model, sample, metric, key))(keys)
-            return jnp.mean(losses), (losses, errors)
+            return scale * jnp.sum(losses), (losses, errors)
 
         size = math.gcd(settings.group, len(keys))
+        # A sum, so that what is clipped on the way back is an episode's, whatever the group.
+        scale = LOSS_SCALE if isinstance(learner.model, EBMM) and settings.precision == "float16" else 1.0
         value_and_gradient = jax.value_and_grad(of_group, has_aux=True)
         if size == len(keys):  # `vmap` over one group would take nearly twice as long to trace
             (_, (losses, errors)), gradient = value_and_gradient(parameters, keys)
@@ -188,6 +190,7 @@ def one_update(
         else:
             each_group = jax.vmap(value_and_gradient, in_axes=(None, 0))
             (_, (losses, errors)), gradients = each_group(parameters, keys.reshape(-1, size))
+        gradients = jax.tree.map(lambda array: array / (scale * size), gradients)
         across = None if mesh is None else EPISODES
         mean = mean_of_clipped(gradients, times_median=settings.episode_clip, across=across)
         return losses.ravel(), errors.ravel(), jnp.repeat(norms(gradients), size), mean
