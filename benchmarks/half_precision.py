@@ -43,7 +43,7 @@ def main(
     on: str = "strings",
     patterns: int = 64,
     episodes: int = 30,
-    scales: tuple[float, ...] = (1.0, 2.0**-4, LOSS_SCALE),
+    scales: tuple[float, ...] = (1.0, LOSS_SCALE, 2.0**-10),
     out: Path | None = None,
 ) -> None:
     """Args:

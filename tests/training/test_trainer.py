@@ -118,7 +118,10 @@ def test_only_the_snapshots_that_a_roll_back_needs_stay_on_disk(start, tmp_path)
 
 @pytest.fixture
 def errors(monkeypatch):
-    """Stands in for the compiled updates: errors as told, by update, and a learner that only counts."""
+    """Stands in for the compiled updates: errors as told, by update, and a learner that only counts.
+
+    Under "dropped" is how many episodes of every update are not finite.
+    """
     told = {}
 
     def run_updates(learner, sample, episodes, metric, settings, key, indices, rates, mesh):
@@ -126,7 +129,8 @@ def errors(monkeypatch):
             lambda one: one.model.read_rates.rates.raw_first, learner, replace_fn=lambda x: x + len(indices)
         )
         values = np.array([told.get(int(index), 1.0) for index in indices])
-        return counted, Report(values, values, values, *3 * [np.zeros(len(values))])
+        dropped = np.full(len(values), told.get("dropped", 0))
+        return counted, Report(values, values, values, dropped, *2 * [np.zeros(len(values))])
 
     monkeypatch.setattr(engine, "run_updates", run_updates)
     monkeypatch.setattr("ebmm.training.progress.TRUST", 2)
@@ -150,6 +154,16 @@ def test_when_the_error_leaves_its_average_the_older_snapshot_comes_back(start, 
     assert points[10]["rate"] == pytest.approx(0.8 * settings.rate_at(10))
     assert count(trainer) - first == pytest.approx(4 + 2)  # what was there at update 4, and two more updates
     assert trainer.progress.roll_backs == 1
+
+
+def test_many_dropped_episodes_are_told_at_a_snapshot(start, errors):
+    settings = replace(SETTINGS, stages=(Stage(2, 4, 24),), updates=12)
+    events = [point.get("event") for point in start(settings=settings).train()]
+    assert events == [None] * 12
+    errors["dropped"] = 1
+    events = [point.get("event") for point in start(settings=settings).train()]
+    assert [index for index, event in enumerate(events, 1) if event] == [4, 8, 12]
+    assert "25% of the episodes since the last snapshot" in events[3]
 
 
 def test_a_run_that_cannot_be_saved_gives_up_and_keeps_its_last_good_snapshot(start, errors, tmp_path):

@@ -77,6 +77,7 @@ def train(
     optimizer: Optimizer | None = None,
     learning_rate: float | None = None,
     precision: Precision | None = None,
+    group: int | None = None,
     tensorboard: bool = False,
 ) -> None:
     """Train an experiment into a folder: config, metrics, checkpoints and the model.
@@ -96,6 +97,7 @@ def train(
         optimizer: In place of the experiment's own.
         learning_rate: In place of the experiment's own.
         precision: Of the energy's own arithmetic, in place of the experiment's own.
+        group: So many episodes share a gradient, in place of the experiment's own number.
         tensorboard: Write the metrics for TensorBoard as well.
     """
     with told_plainly():
@@ -105,7 +107,7 @@ def train(
             check_tensorboard()
         join_cluster()
         experiment = lasting(times_as_many(named(name), times), updates, within)
-        experiment = learning(experiment, from_patterns, optimizer, learning_rate, precision)
+        experiment = learning(experiment, from_patterns, optimizer, learning_rate, precision, group)
         if fresh and start is not None:
             raise ValueError("got --fresh and --start; expected one of them.")
         experiment = replace(experiment, start=None if fresh else experiment.start)
@@ -138,6 +140,7 @@ def train(
             "optimizer": optimizer,
             "learning-rate": learning_rate,
             "precision": precision,
+            "group": group,
         }
         more = "".join(f" --{option} {value}" for option, value in given.items() if value is not None)
         more += " --fresh" if fresh else ""
@@ -215,6 +218,7 @@ def learning(
     optimizer: Optimizer | None,
     learning_rate: float | None,
     precision: Precision | None,
+    group: int | None,
 ) -> Experiment:
     """The experiment with these of its settings changed."""
     settings = experiment.settings
@@ -226,11 +230,14 @@ def learning(
         settings = replace(settings, stages=stages)
     if learning_rate is not None and not 0 < learning_rate < math.inf:
         raise ValueError(f"--learning-rate {learning_rate}: expected a positive number.")
+    if group is not None and group < 1:
+        raise ValueError(f"--group {group}: expected at least 1.")
     settings = replace(
         settings,
         optimizer=optimizer or settings.optimizer,
         learning_rate=settings.learning_rate if learning_rate is None else learning_rate,
         precision=precision or settings.precision,
+        group=settings.group if group is None else group,
     )
     return replace(experiment, settings=settings)
 

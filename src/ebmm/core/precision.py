@@ -11,10 +11,9 @@ from jaxtyping import Array, Float
 from .energy import Energy
 from .model import EBMM
 
-LOSS_SCALE = 2.0**-10
+LOSS_SCALE = 2.0**-6
 """Of the loss, before it is differentiated through half precision, whose largest number is 65,504. Cotangents inside an
-energy go beyond that in one healthy episode of five of a trained model of strings; a thousand times smaller, they do
-not, and are still far from vanishing.
+energy went beyond that in one sound episode of five of a model of strings. Much smaller, those of drawings vanish.
 """
 
 

@@ -72,6 +72,10 @@ class Progress:
                 moved = replace(moved, best=smoothed, best_at=moved.update)
         return moved.next_stage() if moved.stage_is_over(settings) else moved
 
+    def dropped_since(self, earlier: "Progress", episodes: int) -> float:
+        """The share of the episodes since then, so many in an update, that were not finite."""
+        return (self.dropped - earlier.dropped) / max((self.update - earlier.update) * episodes, 1)
+
     def stage_is_over(self, settings: Settings) -> bool:
         if self.stage + 1 == len(settings.stages):
             return False

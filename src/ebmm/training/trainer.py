@@ -24,6 +24,8 @@ from .update import Learner, Report, run_updates
 
 COUNTS = ("dropped", "stepped_back", "skipped")
 """What is told as a sum over the updates of a call, and not as a mean."""
+MANY = 0.05
+"""Of the episodes: to drop more is worth telling, as the model then learns from the easy ones."""
 Point = dict[str, Any]
 """What is told of a call: numbers by name, `event` where something happened, `snapshot` where one was taken."""
 
@@ -164,6 +166,10 @@ class Trainer:
         self.compiled.add(stage)
         self.progress = replace(self.progress, **{clock: getattr(self.progress, clock) + spent})
         if self.is_done or (self.progress.update % settings.snapshot == 0 and not is_off):
+            lost = self.progress.dropped_since(self.snapshots[-1].progress, stage.episodes)
+            if lost > MANY:
+                told = f"{lost:.0%} of the episodes since the last snapshot had gradients that are not finite and were "
+                point.setdefault("event", f"{told}dropped; the error is that of the others")
             self.progress = replace(self.progress, tries=0)
             self.snapshots = [*self.snapshots[-1:], Snapshot(self.learner, self.progress)]
             point["snapshot"] = True
