@@ -77,6 +77,12 @@ def test_settings_that_make_no_sense_are_refused(tmp_path, wrong):
     assert not (tmp_path / "run").exists()
 
 
+def test_half_precision_is_for_energies(tmp_path):
+    with pytest.raises(SystemExit, match="MANN is no energy; expected float32"):
+        main(["train", "binary-16-mann", "--out", str(tmp_path / "run"), "--precision", "float16"])
+    assert not (tmp_path / "run").exists()
+
+
 def test_it_learns_as_told(tmp_path, capsys):
     out = tmp_path / "run"
     told = ["--from-patterns", "3", "--optimizer", "muon", "--learning-rate", "0.002"]

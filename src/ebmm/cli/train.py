@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from ..baselines import SYSTEMS
 from ..bundled import model_folder
 from ..experiments import EXPERIMENTS, Experiment
 from ..files import as_json, write_whole
@@ -230,6 +231,8 @@ def learning(
         settings = replace(settings, stages=stages)
     if learning_rate is not None and not 0 < learning_rate < math.inf:
         raise ValueError(f"--learning-rate {learning_rate}: expected a positive number.")
+    if precision == "float16" and experiment.network in SYSTEMS:
+        raise ValueError(f"--precision float16: {experiment.network} is no energy; expected float32 for it.")
     if group is not None and group < 1:
         raise ValueError(f"--group {group}: expected at least 1.")
     settings = replace(

@@ -178,10 +178,10 @@ def one_update(
         def of_group(parameters: PyTree, keys: Key[Array, " group"]) -> tuple[Array, tuple[Array, Array]]:
             model = in_fastest_form(eqx.combine(parameters, rest), settings)
             losses, errors = jax.vmap(lambda key: episode_objective(model, sample, metric, key))(keys)
+            # A sum, so that what is clipped on the way back is an episode's, whatever the group.
             return scale * jnp.sum(losses), (losses, errors)
 
         size = math.gcd(settings.group, len(keys))
-        # A sum, so that what is clipped on the way back is an episode's, whatever the group.
         scale = LOSS_SCALE if isinstance(learner.model, EBMM) and settings.precision == "float16" else 1.0
         value_and_gradient = jax.value_and_grad(of_group, has_aux=True)
         if size == len(keys):  # `vmap` over one group would take nearly twice as long to trace
