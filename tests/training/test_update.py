@@ -1,6 +1,6 @@
 """An update is AdamW on the mean meta-gradient, whatever is switched on around it."""
 
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import equinox as eqx
 import jax
@@ -12,6 +12,7 @@ import pytest
 from ebmm import EBMM, reconstruction_loss
 from ebmm.data.episodes import Episode, Episodes
 from ebmm.layers import ResBlock, he_linear
+from ebmm.loops import Loop
 from ebmm.training import update
 from ebmm.training.settings import Settings, Stage
 from ebmm.training.update import Learner, run_updates, transformation
@@ -141,6 +142,13 @@ def test_in_half_precision_the_gradient_is_nearly_the_same(shallow, string_episo
     assert not np.array_equal(exact, half)
     np.testing.assert_allclose(half, exact, rtol=0.05, atol=0.01 * np.abs(exact).max())
     assert report.dropped[0] == 0
+
+
+def test_the_limit_of_the_cotangent_is_an_episodes_in_groups_too(shallow, string_episodes):
+    limited = replace(shallow, loop=Loop(cotangent_limit=0.01))
+    alone, together = (gradient_in("float32", limited, string_episodes, group=group)[0] for group in (1, 4))
+    np.testing.assert_allclose(together, alone, rtol=1e-3, atol=1e-4 * np.abs(alone).max())
+    assert not np.allclose(alone, gradient_in("float32", shallow, string_episodes)[0], rtol=0.05)
 
 
 class Loud(EBMM):
