@@ -23,30 +23,13 @@ from rich.progress import track
 from rich.table import Table
 
 from ebmm import EBMM, Memory
-from ebmm.core.energy import with_layers
-from ebmm.core.reading import read
 from ebmm.data.binary import strings
 from ebmm.data.distortions import ResampledBits
 from ebmm.data.episodes import Episodes
 from ebmm.files import as_json, write_whole
+from ebmm.longer import in_steps
 from ebmm.loops import Loop
 from ebmm.provenance import provenance
-
-
-class MoreReads(eqx.Module):
-    """Rates and momenta of a model, the last of each repeated."""
-
-    model: EBMM
-    steps: int = eqx.field(static=True)
-
-    def rates(self) -> Array:
-        return self._longer(self.model.read_rates.rates())
-
-    def momenta(self) -> Array:
-        return self._longer(self.model.read_rates.momenta())
-
-    def _longer(self, values: Array) -> Array:
-        return jnp.concatenate([values, jnp.full(self.steps - len(values), values[-1])])
 
 
 def main(
@@ -90,14 +73,8 @@ def main(
 def _wrong(model: EBMM, sample: Episodes, steps: int, key: Array) -> Array:
     """Wrong bits of every string after every read step."""
     patterns, queries, known = sample(key)
-    energy = with_layers(model.energy, model.where, model.write(patterns))
-    rates: Any = MoreReads(model, steps)
-
-    def read_one(query: Array, known: Array | None) -> Array:
-        return read(energy, rates, query, domain=model.domain, known=known)[0]
-
-    trajectory = jax.vmap(read_one, out_axes=1)(queries, known)
-    return jnp.sum((trajectory > 0) != (patterns > 0), -1)
+    out = in_steps(model, steps).read(model.write(patterns), queries, known=known)
+    return jnp.sum((out.trajectory > 0) != (patterns > 0), -1)
 
 
 def cosines(model: EBMM, sample: Episodes, episodes: int) -> dict[str, dict[str, float]]:

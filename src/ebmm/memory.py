@@ -19,6 +19,7 @@ from .core.model import EBMM, own_layers
 from .fewer import for_fewer
 from .files import fill, load_tensors, named_arrays, save_tensors
 from .interface import AbstractMemoryModel, Readout
+from .longer import in_steps
 from .pretrained import load_model, model_hash, save_model, trained_of
 
 FORMAT = "ebmm-memory"
@@ -93,15 +94,17 @@ class Memory:
         check_finite(state)
         return replace(self, state=state, patterns_stored=len(batch), stored_energies=None)
 
-    def read(self, queries: Any, *, known: Any = None) -> Readout:
+    def read(self, queries: Any, *, known: Any = None, steps: int | None = None) -> Readout:
         """What this memory recalls for a damaged pattern, or for each of a batch.
 
-        `known` is a mask of the dimensions that are undamaged; they are kept as they are. For a single
-        query the results have no batch axis.
+        `known` is a mask of the dimensions that are undamaged; they are kept as they are. `steps` reads for longer than
+        was learned, which can leave fewer errors, or shorter (see `ebmm.longer`). For a single query the results have
+        no batch axis.
         """
+        model = in_steps(self.model, steps)
         batch, single = self._as_patterns(queries, "queries")
         mask = None if known is None else jnp.asarray(as_mask(known, batch.shape, self.model.pattern_shape))
-        out = _read(self.model, self.state, batch, mask)
+        out = _read(model, self.state, batch, mask)
         if not single:
             return out
         return Readout(out.patterns[0], out.trajectory[:, 0], None if out.energies is None else out.energies[:, 0])

@@ -98,3 +98,14 @@ def test_what_cannot_be_done_is_refused_in_a_sentence(options, message, tmp_path
 def test_a_model_of_other_patterns_is_refused(saved):
     with pytest.raises(SystemExit, match=r"shape \(128,\).*\(32, 32, 1\)"):
         main(["evaluate", str(saved)])
+
+
+def test_a_model_is_read_in_more_steps_than_it_has_learned(saved, tmp_path, capsys):
+    out = tmp_path / "out.json"
+    options = ["--on", "strings", "--patterns", "4", "--batches", "4", "--out", str(out)]
+    main(["evaluate", str(saved), *options, "--read-steps", "4"])
+    report = json.loads(out.read_text())
+    assert (report["read_steps"], len(report["iterates"]), report["shorter_steps"]) == (4, 4, False)
+    assert "read step 4" in capsys.readouterr().out
+    with pytest.raises(SystemExit, match="--read-steps needs a model"):
+        main(["evaluate", "--on", "strings", "--read-steps", "4"])

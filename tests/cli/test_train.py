@@ -69,7 +69,14 @@ def test_a_length_that_makes_no_sense_is_refused(tmp_path, wrong):
 
 
 @pytest.mark.parametrize(
-    "wrong", [["--from-patterns", "5"], ["--learning-rate", "0"], ["--learning-rate", "inf"], ["--group", "0"]]
+    "wrong",
+    [
+        ["--from-patterns", "5"],
+        ["--learning-rate", "0"],
+        ["--learning-rate", "inf"],
+        ["--group", "0"],
+        ["--held-out", "-1"],
+    ],
 )
 def test_settings_that_make_no_sense_are_refused(tmp_path, wrong):
     with pytest.raises(SystemExit, match=wrong[0]):
@@ -86,11 +93,13 @@ def test_half_precision_is_for_energies(tmp_path):
 def test_it_learns_as_told(tmp_path, capsys):
     out = tmp_path / "run"
     told = ["--from-patterns", "3", "--optimizer", "muon", "--learning-rate", "0.002"]
-    told += ["--precision", "float16", "--group", "2"]
+    told += ["--precision", "float16", "--group", "2", "--held-out", "0"]
     main(["train", "short", "--out", str(out), *told, "--minutes", "0"])
     printed = " ".join(capsys.readouterr().out.split())
     assert f"--seed 0 {' '.join(told)} --resume" in printed
-    settings = json.loads((out / "config.json").read_text())["experiment"]["settings"]
+    experiment = json.loads((out / "config.json").read_text())["experiment"]
+    settings = experiment["settings"]
+    assert experiment["held_out"] == 0
     assert (settings["optimizer"], settings["learning_rate"]) == ("muon", 0.002)
     assert (settings["precision"], settings["group"]) == ("float16", 2)
     assert [stage["patterns"] for stage in settings["stages"]] == [4]

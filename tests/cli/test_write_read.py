@@ -99,6 +99,13 @@ def test_outputs_are_kept_unless_forced_and_inputs_always(place, model):
     assert files_in(place / "drawings") == ["0.png", "1.png", "2.png"]
 
 
+def test_steps_that_a_model_does_not_have_are_refused_before_anything_is_written(place, model):
+    main(["write", "drawings", "-o", "memory.safetensors", "--model", model])
+    with pytest.raises(SystemExit, match="ebmm: read steps: .* is not read down an energy"):
+        main(["read", "memory.safetensors", "drawings", "-o", "out", "--steps", "9"])
+    assert not (place / "out").exists()
+
+
 def enormous(path):
     """A PNG that says it has 20,000 × 20,000 pixels."""
 

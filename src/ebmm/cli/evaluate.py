@@ -26,6 +26,7 @@ from ..evaluation.report import energy_report, energy_table, error_report, error
 from ..fewer import for_fewer
 from ..files import as_json, write_whole
 from ..interface import AbstractMemoryModel
+from ..longer import in_steps
 from ..memory import Memory
 from ..pretrained import model_hash
 from ..provenance import provenance
@@ -43,6 +44,7 @@ def evaluate(
     damage: str | None = None,
     split: str = "test",
     as_learned: bool = False,
+    read_steps: int | None = None,
     seed: int = 0,
     strengths: tuple[str, ...] = (),
     energies: bool = False,
@@ -64,6 +66,7 @@ def evaluate(
         damage: If not the paper's: block:SIZE, block:SIZE:noise, salt-and-pepper:RATE, bits:SHARE, or several with +.
         split: Part of the dataset.
         as_learned: Write fewer patterns than in training with the steps that were learned, not with shorter ones.
+        read_steps: To read in, if not as many as were learned; the last learned step is repeated.
         seed: Of the batches and of the damage.
         strengths: Damage to measure the error under as well, over a tenth of the batches.
         energies: Measure the energies of memories, non-memories, damaged memories and random bits as well.
@@ -82,11 +85,14 @@ def evaluate(
         protocol = chosen(on, memory, patterns=patterns, damage=damage)
         if memory is None and (energies or unlike):
             raise ValueError("--energies and --unlike need a model; give the folder of a saved one.")
+        if memory is None and read_steps is not None:
+            raise ValueError("--read-steps needs a model; give a bundled one's name or the folder of a saved one.")
         episodes = protocol.episodes(split)
         others = {f"{name} images": patterns_of(name, like=episodes.source) for name in unlike}
-        measuring = Measuring(console, memory, episodes, protocol.metric, seed, as_learned)
+        measuring = Measuring(console, memory, episodes, protocol.metric, seed, as_learned, read_steps)
         measuring.check(batches, kinds)
-        report = about(on, protocol, split, episodes.source, memory) | {"shorter_steps": measuring.shorter_steps}
+        report = about(on, protocol, split, episodes.source, memory)
+        report |= {"shorter_steps": measuring.shorter_steps, "read_steps": read_steps}
         report |= measuring.errors(batches)
         if kinds:
             report |= measuring.strengths(kinds, max(batches // 10, 1))
@@ -106,10 +112,16 @@ class Measuring:
     metric: str
     seed: int
     as_learned: bool
+    read_steps: int | None
 
     @property
     def model(self) -> AbstractMemoryModel | None:
-        """As `Memory.write` takes it for so many patterns."""
+        """As `Memory` takes it to write so many patterns and to read in so many steps."""
+        written = self._written
+        return None if written is None else in_steps(written, self.read_steps)
+
+    @property
+    def _written(self) -> AbstractMemoryModel | None:
         if self.memory is None:
             return None
         load = None if self.as_learned else (self.memory.trained or {}).get("patterns")
@@ -117,7 +129,7 @@ class Measuring:
 
     @property
     def shorter_steps(self) -> bool:
-        return self.memory is not None and self.model is not self.memory.model
+        return self.memory is not None and self._written is not self.memory.model
 
     def key(self, index: int) -> PRNGKeyArray:
         return jax.random.fold_in(jax.random.key(self.seed), index)

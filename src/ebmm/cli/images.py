@@ -16,6 +16,7 @@ from rich.table import Table
 from ..data.own_images import Ink, find_images, load_images
 from ..evaluation.recognition import Verdict, looks_stored
 from ..files import write_whole
+from ..longer import in_steps
 from ..memory import Memory
 from .load import fullness, load_warning
 from .output import check_folder, check_new, check_place, told_plainly
@@ -77,6 +78,7 @@ def read(
     out: Annotated[Path, tyro.conf.arg(aliases=["-o"])],
     model: str | None = None,
     ink: Ink = "dark",
+    steps: int | None = None,
     force: bool = False,
 ) -> None:
     """Recover images from a memory file: a PNG for each, a contact sheet, and whether each looks stored.
@@ -87,12 +89,14 @@ def read(
         out: Folder for what is recovered; made if it is not there.
         model: The model that it was written with, if it is no longer in its place.
         ink: Whether lines are darker than what they are drawn on, or lighter.
+        steps: To read in, if not as many as the model has learned; more of them can leave fewer errors.
         force: Overwrite what is there.
     """
     console = Console()
     with told_plainly():
         check_folder("--out", out)
         stored = Memory.load(memory, model)
+        in_steps(stored.model, steps)  # refused before any image is looked for
         if not stored.patterns_stored:
             raise ValueError(f"{memory} holds nothing yet; store images in it with ebmm write.")
         paths, notes = find_images(images)
@@ -102,7 +106,7 @@ def read(
         given = load_images(paths, stored.model.pattern_shape, stored.model.domain, ink=ink)
         for note in (*notes, *given.notes):
             console.print(note, highlight=False, soft_wrap=True)
-        recovered = list(readings(stored, given.patterns, names, console))
+        recovered = list(readings(stored, given.patterns, names, console, steps))
         files = {out / each.name: as_png(each.after, ink=ink) for each in recovered}
         save_into(out, files | {out / SHEET: contact_sheet(recovered, ink=ink)})
     console.print(reading_table(recovered, paths))
@@ -120,14 +124,16 @@ class Reading:
     verdict: Verdict | None
 
 
-def readings(memory: Memory, queries: np.ndarray, names: Sequence[str], console: Console) -> Iterator[Reading]:
+def readings(
+    memory: Memory, queries: np.ndarray, names: Sequence[str], console: Console, steps: int | None
+) -> Iterator[Reading]:
     """Read in batches of a few sizes only, each of which is compiled once."""
     assert memory.model.domain is not None
     low, high = memory.model.domain
     starts = range(0, len(queries), AT_ONCE)
     for start in track(starts, "Reading", console=console, transient=True, disable=not console.is_terminal):
         batch = queries[start : start + AT_ONCE]
-        out = memory.read(padded(batch))
+        out = memory.read(padded(batch), steps=steps)
         energies = None if out.energies is None else np.asarray(out.energies[-1])
         for index, query in enumerate(batch):
             energy = None if energies is None else float(energies[index])

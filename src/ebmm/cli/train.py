@@ -79,6 +79,7 @@ def train(
     learning_rate: float | None = None,
     precision: Precision | None = None,
     group: int | None = None,
+    held_out: int | None = None,
     tensorboard: bool = False,
 ) -> None:
     """Train an experiment into a folder: config, metrics, checkpoints and the model.
@@ -99,6 +100,7 @@ def train(
         learning_rate: In place of the experiment's own.
         precision: Of the energy's own arithmetic, in place of the experiment's own.
         group: So many episodes share a gradient, in place of the experiment's own number.
+        held_out: Test batches to watch at every snapshot, in place of the experiment's own number; 0 saves their time.
         tensorboard: Write the metrics for TensorBoard as well.
     """
     with told_plainly():
@@ -109,6 +111,7 @@ def train(
         join_cluster()
         experiment = lasting(times_as_many(named(name), times), updates, within)
         experiment = learning(experiment, from_patterns, optimizer, learning_rate, precision, group)
+        experiment = watching(experiment, held_out)
         if fresh and start is not None:
             raise ValueError("got --fresh and --start; expected one of them.")
         experiment = replace(experiment, start=None if fresh else experiment.start)
@@ -142,6 +145,7 @@ def train(
             "learning-rate": learning_rate,
             "precision": precision,
             "group": group,
+            "held-out": held_out,
         }
         more = "".join(f" --{option} {value}" for option, value in given.items() if value is not None)
         more += " --fresh" if fresh else ""
@@ -243,6 +247,12 @@ def learning(
         group=settings.group if group is None else group,
     )
     return replace(experiment, settings=settings)
+
+
+def watching(experiment: Experiment, held_out: int | None) -> Experiment:
+    if held_out is not None and held_out < 0:
+        raise ValueError(f"--held-out {held_out}: expected at least 0.")
+    return experiment if held_out is None else replace(experiment, held_out=held_out)
 
 
 def named(name: str) -> Experiment:

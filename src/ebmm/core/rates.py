@@ -49,6 +49,11 @@ class Decreasing(eqx.Module):
         first = jax.nn.softplus(self.raw_first)[None]
         return jnp.concatenate([first, first * jnp.cumprod(jax.nn.sigmoid(self.logits))])
 
+    def lasting(self, steps: int) -> "Decreasing":
+        """The first so many, or the last repeated (σ(∞) = 1) until there are as many."""
+        more = jnp.full(max(steps - 1 - len(self.logits), 0), jnp.inf, self.logits.dtype)
+        return Decreasing(self.raw_first, jnp.concatenate([self.logits[: steps - 1], more]))
+
 
 class ReadRates(eqx.Module):
     """Step sizes γ and momenta ψ of reading, one of each for every read step."""
@@ -59,3 +64,7 @@ class ReadRates(eqx.Module):
     @classmethod
     def starting_at(cls, *, rate: ArrayLike, momentum: float, decay: float, steps: int) -> "ReadRates":
         return cls(*(Decreasing.starting_at(first, decay=decay, steps=steps) for first in (rate, momentum)))
+
+    def lasting(self, steps: int) -> "ReadRates":
+        """For more or fewer read steps than were learned."""
+        return ReadRates(self.rates.lasting(steps), self.momenta.lasting(steps))

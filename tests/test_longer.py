@@ -1,0 +1,45 @@
+"""A model is read in more or fewer steps than it has learned."""
+
+import jax
+import numpy as np
+import pytest
+
+import ebmm
+from ebmm.baselines import Hopfield
+from ebmm.longer import in_steps
+
+
+def test_more_steps_repeat_the_last_and_fewer_are_the_first(rnn):
+    rates = rnn.read_rates
+    learned = len(rates.rates())
+    for steps in (1, learned, learned + 3):
+        model = in_steps(rnn, steps)
+        for found, own in ((model.read_rates.rates(), rates.rates()), (model.read_rates.momenta(), rates.momenta())):
+            expected = np.concatenate([own[:steps], np.repeat(own[-1], max(steps - learned, 0))])
+            np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_a_longer_read_begins_as_a_shorter_one_and_goes_on_downhill(rnn):
+    strings = jax.random.rademacher(jax.random.key(0), (4, *rnn.pattern_shape), dtype=float)
+    memory = ebmm.Memory(rnn).write(strings)
+    queries = 0.5 * strings
+    learned, longer = memory.read(queries), memory.read(queries, steps=5)
+    steps = len(learned.trajectory)
+    assert len(longer.trajectory) == 5 > steps
+    np.testing.assert_allclose(longer.trajectory[:steps], learned.trajectory, atol=1e-6)
+    assert np.mean(longer.energies[-1]) < np.mean(learned.energies[-1])
+    short = memory.read(queries[0], steps=1)
+    np.testing.assert_allclose(short.patterns, learned.trajectory[0, 0], atol=1e-6)
+
+
+def test_as_learned_unless_told_otherwise(rnn):
+    assert in_steps(rnn, None) is rnn
+    model = Hopfield((8,))
+    assert in_steps(model, None) is model
+
+
+def test_steps_that_cannot_be_taken_are_refused(rnn):
+    with pytest.raises(ValueError, match="got 0; expected at least 1"):
+        in_steps(rnn, 0)
+    with pytest.raises(ValueError, match="Hopfield is not read down an energy"):
+        in_steps(Hopfield((8,)), 3)
