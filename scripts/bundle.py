@@ -2,7 +2,7 @@
 
     python scripts/bundle.py round runs/omniglot-conv-9k/model rounded  # half precision, half the file
     ebmm evaluate rounded --on omniglot --batches 1000 --out evaluation.json  # is it as good?
-    python scripts/bundle.py ship rounded --evaluation evaluation.json --updates 15825
+    python scripts/bundle.py ship rounded --evaluation evaluation.json
 
 The model card beside it, `README.md`, is written by hand.
 """
@@ -17,6 +17,7 @@ from tyro.extras import SubcommandApp
 from ebmm.bundled import FOLDER
 from ebmm.files import write_whole
 from ebmm.pretrained import load_model, model_hash, save_model, trained_of
+from ebmm.training.run import cost_of
 
 app = SubcommandApp()
 
@@ -35,7 +36,6 @@ def ship(
     model: Annotated[Path, Positional],
     *,
     evaluation: tuple[Path, ...],
-    updates: int,
     name: str | None = None,
     folder: Path = FOLDER,
 ) -> None:
@@ -45,7 +45,6 @@ def ship(
         model: Its folder.
         evaluation: What `ebmm evaluate --out` saved of this very model: first with the number of patterns that it was
             trained for, then with others.
-        updates: That it was trained for, in all.
         name: To ship it under, if not its own.
         folder: Of the bundled models.
     """
@@ -59,7 +58,7 @@ def ship(
         "on": first["on"],
         "damage": first["damage"],
         "patterns": first["patterns"],
-        "updates": updates,
+        **{cost: round(spent, 2) for cost, spent in cost_of(model).items()},
         "error": {
             "metric": first["metric"],
             **{key: round(value, 2) for key, value in first["error"].items()},

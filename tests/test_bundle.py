@@ -33,16 +33,18 @@ def report(folder, patterns, error):
 
 
 def test_a_model_is_rounded_and_shipped_with_its_errors(script, tmp_path):
-    Memory(small_rnn(), "small").save_pretrained(tmp_path / "model")
+    cost = {"updates": 10, "minutes": 1.234, "compile_minutes": 0.5}
+    Memory(small_rnn(), "small", trained={"on": "strings", "patterns": 4, **cost}).save_pretrained(tmp_path / "model")
     script.round_weights(tmp_path / "model", tmp_path / "rounded")
     evaluations = tuple(report(tmp_path / "rounded", patterns, error) for patterns, error in ((4, 2.344), (2, 1.5)))
-    script.ship(tmp_path / "rounded", evaluation=evaluations, updates=10, folder=tmp_path / "shipped")
+    script.ship(tmp_path / "rounded", evaluation=evaluations, folder=tmp_path / "shipped")
     shipped, name = load_model(tmp_path / "shipped/small")
     assert name == "small"
     assert model_hash(shipped) == model_hash(load_model(tmp_path / "rounded")[0])
     trained = trained_of(tmp_path / "shipped/small")
     assert trained is not None
-    assert (trained["patterns"], trained["updates"]) == (4, 10)
+    assert trained["patterns"] == 4
+    assert {name: trained[name] for name in cost} == cost | {"minutes": 1.23}
     assert trained["error"] == {"metric": "hamming", "mean": 2.34, "low": 1.34, "high": 3.34, "batches": 7}
     assert trained["error_by_patterns"] == {"2": 1.5, "4": 2.34}
 
@@ -52,5 +54,5 @@ def test_an_evaluation_of_another_model_is_refused(script, tmp_path):
         Memory(small_rnn(seed=seed), name).save_pretrained(tmp_path / name)
     evaluation = (report(tmp_path / "other", 4, 1.0),)
     with pytest.raises(SystemExit, match="is an evaluation of another model"):
-        script.ship(tmp_path / "one", evaluation=evaluation, updates=1, folder=tmp_path / "shipped")
+        script.ship(tmp_path / "one", evaluation=evaluation, folder=tmp_path / "shipped")
     assert not (tmp_path / "shipped").exists()

@@ -103,6 +103,7 @@ def test_without_any_cell_the_table_is_empty_and_can_be_drawn(tmp_path, capsys):
         (["--minutes", "-1"], "--minutes -1.0: expected"),
         (["--picture", "x.doc"], "--picture x.doc: expected"),
         (["--add", "missing"], "missing/config.json does not exist"),
+        (["--evaluation", "out.json"], "--evaluation out.json: got 0 runs to add"),
     ],
 )
 def test_what_cannot_be_done_is_refused_in_a_sentence(options, message, tmp_path, monkeypatch):
@@ -158,6 +159,17 @@ def test_what_is_missing_is_trained_in_two_goes_measured_and_then_left_alone(tin
     options = ["--on", "strings", "--patterns", "4", "--batches", "5", "--out", str(tmp_path / "out.json")]
     main(["evaluate", str(runs / "debug" / "model"), *options])  # the same batches, measured by the other command
     assert json.loads((tmp_path / "out.json").read_text())["error"]["mean"] == cell["value"]
+
+    taken = tmp_path / "taken"
+    take = ["table", "binary", "--add", str(runs / "debug"), "--results", str(taken), "--evaluation"]
+    main([*take, str(tmp_path / "out.json")])
+    own = ("measuring_minutes",)
+    for key, value in json.loads((taken / "ebmm-rnn-4.json").read_text()).items():
+        assert key in own or value == added[key]
+    main(["evaluate", str(runs / "debug" / "model"), *options[:5], "4", *options[6:]])
+    for wrong, message in ((tmp_path / "out.json", "something else of it"), (config, "is no evaluation of a model")):
+        with pytest.raises(SystemExit, match=message):
+            main([*take, str(wrong)])
 
 
 def test_a_run_of_another_experiment_is_no_cell(tmp_path):

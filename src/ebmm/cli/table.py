@@ -38,6 +38,7 @@ def table(
     *,
     run: bool = False,
     add: tuple[Path, ...] = (),
+    evaluation: Path | None = None,
     only: tuple[str, ...] = (),
     patterns: tuple[int, ...] = (),
     minutes: float | None = None,
@@ -55,6 +56,7 @@ def table(
             in the systems that the paper compares with, for two kinds of damage.
         run: Make the cells that are missing: train into --runs, measure, save. A cell that is there is left alone.
         add: Folders of runs, as `ebmm train` leaves them, to measure; every cell that they make is replaced.
+        evaluation: What `ebmm evaluate --out` has measured of the one run to add, in place of measuring it again.
         only: These systems only, by name or by its beginning: ebmm-rnn, hopfield, hopfield-hebb-synchronous, …
         patterns: These numbers of patterns only, in the table binary.
         minutes: Stop after so many minutes; a training that is not done goes on the next time.
@@ -76,11 +78,13 @@ def table(
             raise ValueError("got --markdown and --json; expected one of them.")
         if minutes is not None and not minutes >= 0:
             raise ValueError(f"--minutes {minutes}: expected a number of at least 0.")
+        if evaluation is not None and len(add) != 1:
+            raise ValueError(f"--evaluation {evaluation}: got {len(add)} runs to add; expected the one it is of.")
         whole, folder = TABLES[name], Path("results") / name if results is None else results
         chosen = whole.chosen(only, patterns)
         load_cells(chosen, folder)  # a broken one is told before hours of work, not after
         for each in add:
-            for cell in cells_of_run(whole, each, watch=partial(bar, console)):
+            for cell in cells_of_run(whole, each, evaluation=evaluation, watch=partial(bar, console)):
                 keep(console, whole, cell, folder)
         failures = fill(console, chosen, folder, runs, seed, minutes) if run else []
         cells = load_cells(chosen, folder)

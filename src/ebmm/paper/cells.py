@@ -75,9 +75,12 @@ def cells_of_run(
     folder: Path,
     *,
     places: Sequence[Place] | None = None,
+    evaluation: Path | None = None,
     watch: Callable[[str], Watch] = lambda what: iter,
 ) -> Iterator[Cell]:
-    """Measure the model of a run for every cell that its experiment trains, or for these places among them."""
+    """Measure the model of a run for every cell that its experiment trains, or for these places among them; or take the
+    one cell that was measured already, by `ebmm evaluate`, from its file.
+    """
     config = _config(folder / "config.json")
     experiment, name = config["experiment"], config["experiment"]["name"]
     places = _places(table, name, folder) if places is None else places
@@ -89,9 +92,22 @@ def cells_of_run(
         raise ValueError(f"{folder} describes a run of {name} and holds the model {saved_as}; expected one run.")
     last, before = lines[-1], config.get("before") or {}
     kept = ("seed", "commit", "ebmm", "jax", "python", "device")
-    measuring = {key: value for key, value in provenance(seed=SEED).items() if key in kept}
+    measured = None if evaluation is None else _evaluation(evaluation)
+    measuring = {key: value for key, value in (measured or provenance(seed=SEED)).items() if key in kept}
+    if measured is not None:
+        places = [place for place in places if _is_of(measured, *place, model)]
+        if not places:
+            raise ValueError(
+                f"{evaluation} measured another model than {folder / 'model'}, or something else of it than the table "
+                f"{table.name} shows; expected what `ebmm evaluate` measures of this model over the table's batches."
+            )
     for system, column, ready, search in _ready(model, places):
-        cell = _measured(system, column, ready, watch(f"{system.label}, {column.label}"))
+        what = f"{system.label}, {column.label}"
+        if measured is None:
+            cell = _measured(system, column, ready, watch(what))
+        else:
+            given = (measured["iterates"], measured["wall_seconds"])
+            cell = _cell(system, column, ready, ready.memory_size, *given)
         origin = {
             **cell.origin,
             **search,
@@ -152,25 +168,59 @@ def _measured(system: System, column: Column, model: AbstractMemoryModel | None,
         at_once=None if jax.default_backend() == "cpu" else AT_ONCE,
         watch=watch,
     )
-    iterates = _iterates(system, errors)
-    spread = Spread.of(iterates[:, -1])
+    iterates = [asdict(Spread.of(values)) for values in _iterates(system, errors).T]
+    size = _floats(system, errors) if model is None else model.memory_size
+    return _cell(system, column, model, size, iterates, time.perf_counter() - began)
+
+
+def _cell(
+    system: System,
+    column: Column,
+    model: AbstractMemoryModel | None,
+    memory_size: int,
+    iterates: list[dict[str, float]],
+    seconds: float,
+) -> Cell:
+    """What was measured after every read step, in so many seconds, with what it was measured of."""
+    protocol, last = _protocol(system, column, model), iterates[-1]
     origin = {
         "protocol": asdict(protocol),
         "model": None if model is None else {"hash": model_hash(model), **describe(model)},
-        "measuring_minutes": (time.perf_counter() - began) / 60,
+        "measuring_minutes": seconds / 60,
     }
     return Cell(
         system.name,
         protocol.patterns,
-        _floats(system, errors) if model is None else model.memory_size,
-        spread.mean,
-        spread.low,
-        spread.high,
+        memory_size,
+        last["mean"],
+        last["low"],
+        last["high"],
         system.batches,
-        [asdict(Spread.of(values)) for values in iterates.T],
+        iterates,
         damage=column.damage,
         origin=origin,
     )
+
+
+def _evaluation(path: Path) -> dict[str, Any]:
+    """What `ebmm evaluate --out` saved."""
+    must_exist(path, "what ebmm evaluate saved")
+    try:
+        report = json.loads(path.read_bytes())
+        numbers = (report["iterates"][-1]["mean"], report["wall_seconds"])
+        if not report["model"]["hash"] or not all(isinstance(number, float | int) for number in numbers):
+            raise ValueError
+        return report
+    except (ValueError, KeyError, TypeError, IndexError):
+        raise ValueError(f"{path} is no evaluation of a model; expected what `ebmm evaluate --out` saves.") from None
+
+
+def _is_of(report: dict[str, Any], system: System, column: Column, model: AbstractMemoryModel) -> bool:
+    """Whether an evaluation is what would be measured here: this model, as learned, on the same batches."""
+    expected = {**asdict(_protocol(system, column, model)), "split": "test", "batches": system.batches, "seed": SEED}
+    expected |= {"shorter_steps": False, "read_steps": None}
+    same = all(report.get(name) == value for name, value in expected.items())
+    return same and system.read_steps is None and report["model"]["hash"] == model_hash(model)
 
 
 def _iterates(system: System, errors: Errors) -> np.ndarray:
