@@ -1,12 +1,14 @@
-"""AdamW and Muon at several learning rates, on small drawings.
+"""AdamW and Muon at several learning rates, and damaged copies to learn from, on small drawings.
 
     python benchmarks/optimizers.py --optimizers muon --rates 3e-3 1e-2 --out muon.json
+    python benchmarks/optimizers.py --optimizers muon --rates 1e-2 --copies 1 4 --out copies.json
 
 4 drawings of Omniglot, halved to 16×16, with a block of 8×8 drawn anew, in a convolutional network of a quarter of the
 paper's width (8 channels): the first stage of a curriculum. Wrong pixels over held-out characters after each so many
 updates, the learning rate falling to zero over the last half. One core takes some six minutes for each rate.
 """
 
+import time
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -55,7 +57,11 @@ def trained(settings: Settings, seed: int, every: int) -> list[dict[str, float]]
     energy = ResNetConv(image_shape=(16, 16, 1), memory_width=4, channels=8, hidden=32, dense=256, key=network_key)
     model = new_model(energy, train.draw(64, key=batch_key))
     trainer = Trainer.start(
-        model, lambda patterns: Episodes(train, BLOCK, patterns), settings, metric="hamming", key=train_key
+        model,
+        lambda patterns: Episodes(train, BLOCK, patterns, copies=settings.copies),
+        settings,
+        metric="hamming",
+        key=train_key,
     )
     errors, curve = [], []
     for point in trainer.train():
@@ -70,22 +76,26 @@ def trained(settings: Settings, seed: int, every: int) -> list[dict[str, float]]
 def main(
     optimizers: tuple[Optimizer, ...] = ("adamw", "muon"),
     rates: tuple[float, ...] = (1e-3, 3e-3, 1e-2),
+    copies: tuple[int, ...] = (1,),
     updates: int = 1500,
     every: int = 250,
     seed: int = 0,
     out: Path | None = None,
 ) -> None:
     rows: list[dict[str, Any]] = []
-    for optimizer, rate in track(list(product(optimizers, rates)), "Training"):
+    for optimizer, rate, of_each in track(list(product(optimizers, rates, copies)), "Training"):
         settings = Settings(
             updates=updates,
             stages=(Stage(PATTERNS, EPISODES, updates),),
             optimizer=optimizer,
             learning_rate=rate,
+            copies=of_each,
             group=4,
         )
-        rows.append({"optimizer": optimizer, "rate": rate, "curve": trained(settings, seed, every)})
-        print(optimizer, rate, rows[-1]["curve"][-1], flush=True)
+        about, began = {"optimizer": optimizer, "rate": rate, "copies": of_each}, time.perf_counter()
+        curve = trained(settings, seed, every)
+        rows.append(about | {"seconds": time.perf_counter() - began, "curve": curve})
+        print(optimizer, rate, of_each, curve[-1], flush=True)
         if out:
             write_whole({out: as_json({"updates": updates, **provenance(seed=seed), "rows": rows})})
 

@@ -1,12 +1,14 @@
-"""AdamW and Muon on strings, by the width of the network.
+"""AdamW and Muon on strings, by the width of the network and by the damaged copies to learn from.
 
     python benchmarks/optimizers_on_strings.py --units 256 --optimizers adamw muon --out strings.json
+    python benchmarks/optimizers_on_strings.py --units 64 --optimizers adamw --copies 1 4 --updates 2000
 
 16 strings of 32 bits in a gated RNN with 528 floats of memory, half of the bits drawn anew. Wrong bits over test
 batches after so many updates, the learning rate falling to zero over the last half. With 256 units one core takes some
 five minutes for 1,000 updates.
 """
 
+import time
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -37,20 +39,24 @@ def trained(units: int, settings: Settings, *, seed: int, batches: int) -> dict[
     network_key, batch_key, train_key = jax.random.split(jax.random.key(seed), 3)
     source = strings(BITS)
     sample = Episodes(source, ResampledBits(0.5), PATTERNS, reveal=True)
+    with_copies = Episodes(source, ResampledBits(0.5), PATTERNS, reveal=True, copies=settings.copies)
     energy = GatedRNN(bits=BITS, memory_width=MEMORY_WIDTH, hidden=units, key=network_key)
     model = new_model(energy, source.draw(PATTERNS, key=batch_key), domain=source.domain)
-    trainer = Trainer.start(model, lambda _: sample, settings, metric="hamming", key=train_key)
+    trainer = Trainer.start(model, lambda _: with_copies, settings, metric="hamming", key=train_key)
+    began = time.perf_counter()
     errors = [point["error"] for point in trainer.train()]
+    seconds = time.perf_counter() - began
     curve = [float(np.nanmean(errors[start : start + 100])) for start in range(0, len(errors), 100)]
     key = jax.random.key(99)
     found = measure_errors(trainer.learner.best, sample, key=key, metric="hamming", batches=batches)
-    return {"error_by_100_updates": curve, "wrong_bits": float(np.mean(found.read))}
+    return {"seconds": seconds, "error_by_100_updates": curve, "wrong_bits": float(np.mean(found.read))}
 
 
 def main(
     units: tuple[int, ...] = (64, 256),
     optimizers: tuple[Optimizer, ...] = ("adamw", "muon"),
     rates: tuple[float, ...] = (3e-3,),
+    copies: tuple[int, ...] = (1,),
     updates: int = 1000,
     episodes: int = 4,
     precision: Precision = "float32",
@@ -62,6 +68,7 @@ def main(
     units: Of the hidden state.
     optimizers: To compare.
     rates: Learning rates.
+    copies: Damaged copies of each string in an episode.
     updates: Of each run.
     episodes: In an update.
     precision: Of the energy's own arithmetic.
@@ -70,19 +77,22 @@ def main(
     out: Where to save it all as JSON.
     """
     rows: list[dict[str, Any]] = []
-    table = Table("units", "optimizer", "learning rate", "wrong bits", title=f"After {updates:,} updates")
-    for width, optimizer, rate in track(list(product(units, optimizers, rates)), "Training"):
+    title = f"After {updates:,} updates"
+    table = Table("units", "optimizer", "learning rate", "copies", "wrong bits", "seconds", title=title)
+    for width, optimizer, rate, of_each in track(list(product(units, optimizers, rates, copies)), "Training"):
         settings = Settings(
             updates=updates,
             stages=(Stage(PATTERNS, episodes, updates),),
             optimizer=optimizer,
             learning_rate=rate,
             precision=precision,
+            copies=of_each,
             patience=None,
         )
         found = trained(width, settings, seed=seed, batches=batches)
-        rows.append({"units": width, "optimizer": optimizer, "learning_rate": rate, **found})
-        table.add_row(str(width), optimizer, f"{rate:g}", f"{found['wrong_bits']:.2f}")
+        rows.append({"units": width, "optimizer": optimizer, "learning_rate": rate, "copies": of_each, **found})
+        numbers = (f"{rate:g}", str(of_each), f"{found['wrong_bits']:.2f}", f"{found['seconds']:.0f}")
+        table.add_row(str(width), optimizer, *numbers)
         if out:
             report = {"patterns": PATTERNS, "bits": BITS, "updates": updates, "episodes": episodes}
             report |= {"precision": precision, "batches": batches, "rows": rows}

@@ -75,16 +75,30 @@ class AbstractMemoryModel(eqx.Module):
     def loss(
         self,
         patterns: Float[Array, "n *pattern"],
-        queries: Float[Array, "n *pattern"],
+        queries: Float[Array, "copies_of_n *pattern"],
         *,
-        known: Bool[Array, "n *pattern"] | None = None,
+        known: Bool[Array, "copies_of_n *pattern"] | None = None,
         key: PRNGKeyArray | None = None,
-    ) -> tuple[Float[Array, ""], Float[Array, "n *pattern"]]:
+    ) -> tuple[Float[Array, ""], Float[Array, "copies_of_n *pattern"]]:
         """What an episode costs in training, and what is recalled in it.
 
         The patterns are written, the queries read, and the squared error is summed over all iterates,
-        Σₖ 1/N Σᵢ ‖xᵢ − xᵢ⁽ᵏ⁾‖². A system with a training objective of its own replaces this.
+        Σₖ 1/N Σᵢ ‖xᵢ − xᵢ⁽ᵏ⁾‖². Queries may be several copies of all patterns, one after the other; then the mean is
+        over all of them. A system with a training objective of its own replaces this.
         """
         write_key, read_key = (None, None) if key is None else jax.random.split(key)
         out = self.read(self.write(patterns, key=write_key), queries, known=known, key=read_key)
-        return jnp.sum((out.trajectory - patterns) ** 2) / patterns.shape[0], out.patterns
+        wanted = behind(queries, patterns)
+        return jnp.sum((out.trajectory - wanted) ** 2) / len(queries), out.patterns
+
+
+def behind(
+    queries: Float[Array, "copies_of_n *pattern"], patterns: Float[Array, "n *pattern"]
+) -> Float[Array, "copies_of_n *pattern"]:
+    """The pattern that each query is a damaged copy of."""
+    return repeated(patterns, len(queries) // len(patterns))
+
+
+def repeated(patterns: Float[Array, "n *pattern"], copies: int) -> Float[Array, "copies_of_n *pattern"]:
+    """So many copies of all patterns, one after the other."""
+    return patterns if copies == 1 else jnp.concatenate([patterns] * copies)

@@ -139,11 +139,11 @@ class KanervaMachine(AbstractMemoryModel):
     def loss(
         self,
         patterns: Float[Array, "n *pattern"],
-        queries: Float[Array, "n *pattern"],
+        queries: Float[Array, "copies_of_n *pattern"],
         *,
-        known: Bool[Array, "n *pattern"] | None = None,
+        known: Bool[Array, "copies_of_n *pattern"] | None = None,
         key: PRNGKeyArray | None = None,
-    ) -> tuple[Float[Array, ""], Float[Array, "n *pattern"]]:
+    ) -> tuple[Float[Array, ""], Float[Array, "copies_of_n *pattern"]]:
         """Minus the lower bound on the likelihood of the undamaged patterns, and minus that of the plain
         auto-encoder, which keeps codes worth storing; for each pattern. Recalled is the first step of a read.
         """

@@ -109,11 +109,11 @@ class VAE(AbstractMemoryModel):
     def loss(
         self,
         patterns: Float[Array, "n *pattern"],
-        queries: Float[Array, "n *pattern"],
+        queries: Float[Array, "copies_of_n *pattern"],
         *,
-        known: Bool[Array, "n *pattern"] | None = None,
+        known: Bool[Array, "copies_of_n *pattern"] | None = None,
         key: PRNGKeyArray | None = None,
-    ) -> tuple[Float[Array, ""], Float[Array, "n *pattern"]]:
+    ) -> tuple[Float[Array, ""], Float[Array, "copies_of_n *pattern"]]:
         """Minus the lower bound on the likelihood of the undamaged patterns, with one sample each.
 
         Recalled is what the decoder makes of the queries' means: a read of no steps, and cheap.

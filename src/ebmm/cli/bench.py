@@ -42,6 +42,7 @@ def bench(
     patterns: int = 64,
     episodes: tuple[int, ...] = (1,),
     group: int = 1,
+    copies: int = 1,
     keep: tuple[Keep, ...] = ("products",),
     counts: tuple[int, ...] = (1, 4, 16, 64, 256, 1024),
     repeats: int = 5,
@@ -60,6 +61,7 @@ def bench(
         patterns: Patterns in an episode of training.
         episodes: Episodes in an update; several to compare.
         group: So many episodes share a gradient; all of them where there are fewer.
+        copies: Damaged copies of each pattern that an episode reads.
         keep: What a step keeps for the way back; several to compare.
         counts: Numbers of patterns to write and to read at once; none to leave that out.
         repeats: Of each measurement; the median counts.
@@ -74,7 +76,7 @@ def bench(
     console = Console()
     with told_plainly():
         check_place("--out", out, ".json")
-        smallest = min((patterns, repeats, group, *episodes, *counts))
+        smallest = min((patterns, repeats, group, copies, *episodes, *counts))
         if smallest < 1 or not episodes or not keep:
             raise ValueError(f"got {smallest}; expected positive numbers of patterns, episodes, counts and repeats.")
         if gigaflop is not None and not gigaflop > 0:
@@ -87,7 +89,7 @@ def bench(
         platform = jax.default_backend()
         if lowering is not None:
             layers.FASTEST[platform] = lowering
-        model, sample = subject(network, patterns)
+        model, sample = subject(network, patterns, copies)
         with console.status("Timing a matrix product"):
             reached = matrix_product_speed(repeats=repeats)
         with console.status("Counting the work of an episode"):
@@ -141,16 +143,17 @@ def bench(
             console.print(f"Saved {out}", soft_wrap=True)
 
 
-def subject(network: str, patterns: int) -> tuple[EBMM, Episodes]:
+def subject(network: str, patterns: int, copies: int = 1) -> tuple[EBMM, Episodes]:
     """The model to time, with fresh weights, and its episodes."""
     key = jax.random.key(0)
     if network == "conv":
         drawings = OMNIGLOT_SAMPLE.images("test")
-        return new_model(ResNetConv(key=key), drawings.draw(4, key=key)), Episodes(drawings, RandomBlock(16), patterns)
+        sample = Episodes(drawings, RandomBlock(16), patterns, copies=copies)
+        return new_model(ResNetConv(key=key), drawings.draw(4, key=key)), sample
     energy = GatedRNN(key=key) if network == "rnn" else GatedRNN(bits=32, memory_width=16, hidden=64, key=key)
     source = strings(energy.bits)
     model = new_model(energy, source.draw(4, key=key), domain=source.domain)
-    return model, Episodes(source, ResampledBits(0.5), patterns, reveal=True)
+    return model, Episodes(source, ResampledBits(0.5), patterns, reveal=True, copies=copies)
 
 
 def drawn(source: AbstractPatterns, count: int) -> jax.Array:

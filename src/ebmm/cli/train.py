@@ -79,6 +79,7 @@ def train(
     learning_rate: float | None = None,
     precision: Precision | None = None,
     group: int | None = None,
+    copies: int | None = None,
     held_out: int | None = None,
     tensorboard: bool = False,
 ) -> None:
@@ -100,6 +101,7 @@ def train(
         learning_rate: In place of the experiment's own.
         precision: Of the energy's own arithmetic, in place of the experiment's own.
         group: So many episodes share a gradient, in place of the experiment's own number.
+        copies: So many damaged copies of each pattern are read, in place of the experiment's own number.
         held_out: Test batches to watch at every snapshot, in place of the experiment's own number; 0 saves their time.
         tensorboard: Write the metrics for TensorBoard as well.
     """
@@ -110,7 +112,7 @@ def train(
             check_tensorboard()
         join_cluster()
         experiment = lasting(times_as_many(named(name), times), updates, within)
-        experiment = learning(experiment, from_patterns, optimizer, learning_rate, precision, group)
+        experiment = learning(experiment, from_patterns, optimizer, learning_rate, precision, group, copies)
         experiment = watching(experiment, held_out)
         if fresh and start is not None:
             raise ValueError("got --fresh and --start; expected one of them.")
@@ -145,6 +147,7 @@ def train(
             "learning-rate": learning_rate,
             "precision": precision,
             "group": group,
+            "copies": copies,
             "held-out": held_out,
         }
         more = "".join(f" --{option} {value}" for option, value in given.items() if value is not None)
@@ -224,6 +227,7 @@ def learning(
     learning_rate: float | None,
     precision: Precision | None,
     group: int | None,
+    copies: int | None,
 ) -> Experiment:
     """The experiment with these of its settings changed."""
     settings = experiment.settings
@@ -239,12 +243,15 @@ def learning(
         raise ValueError(f"--precision float16: {experiment.network} is no energy; expected float32 for it.")
     if group is not None and group < 1:
         raise ValueError(f"--group {group}: expected at least 1.")
+    if copies is not None and copies < 1:
+        raise ValueError(f"--copies {copies}: expected at least 1.")
     settings = replace(
         settings,
         optimizer=optimizer or settings.optimizer,
         learning_rate=settings.learning_rate if learning_rate is None else learning_rate,
         precision=precision or settings.precision,
         group=settings.group if group is None else group,
+        copies=settings.copies if copies is None else copies,
     )
     return replace(experiment, settings=settings)
 

@@ -6,6 +6,7 @@ import equinox as eqx
 import jax
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
+from ..interface import repeated
 from .distortions import UNIT, AbstractDistortion
 from .images import AbstractPatterns
 
@@ -14,8 +15,8 @@ class Episode(NamedTuple):
     """Patterns to store, damaged copies to recover them from, and the dimensions that are undamaged, if known."""
 
     patterns: Float[Array, "n *pattern"]
-    queries: Float[Array, "n *pattern"]
-    known: Bool[Array, "n *pattern"] | None
+    queries: Float[Array, "copies_of_n *pattern"]
+    known: Bool[Array, "copies_of_n *pattern"] | None
 
 
 class Episodes(eqx.Module):
@@ -30,10 +31,12 @@ class Episodes(eqx.Module):
     patterns: int = eqx.field(static=True)
     reveal: bool = eqx.field(static=True, default=False)
     """Whether the reader is told which dimensions are undamaged."""
+    copies: int = eqx.field(static=True, default=1)
+    """Damaged copies of each pattern, all patterns once before any comes again."""
 
     def __check_init__(self):
-        if self.patterns < 1:
-            raise ValueError(f"patterns: got {self.patterns}; expected at least 1.")
+        if min(self.patterns, self.copies) < 1:
+            raise ValueError(f"got {self.patterns} patterns and {self.copies} copies; expected at least 1 of each.")
 
     def __call__(self, key: PRNGKeyArray) -> Episode:
         stored, queries, undamaged = self.with_mask(key)
@@ -41,7 +44,7 @@ class Episodes(eqx.Module):
 
     def with_mask(
         self, key: PRNGKeyArray
-    ) -> tuple[Float[Array, "n *pattern"], Float[Array, "n *pattern"], Bool[Array, "n *pattern"]]:
+    ) -> tuple[Float[Array, "n *pattern"], Float[Array, "copies_of_n *pattern"], Bool[Array, "copies_of_n *pattern"]]:
         """The same patterns and queries, and always the undamaged dimensions: for those who judge a reader."""
         draw_key, damage_key = jax.random.split(key)
         stored = self.source.draw(self.patterns, key=draw_key)
@@ -50,5 +53,6 @@ class Episodes(eqx.Module):
         def damaged(pattern: Array, key: PRNGKeyArray) -> tuple[Array, Array]:
             return self.damage(pattern, key=key, domain=domain)
 
-        queries, undamaged = jax.vmap(damaged)(stored, jax.random.split(damage_key, self.patterns))
+        keys = jax.random.split(damage_key, self.copies * self.patterns)
+        queries, undamaged = jax.vmap(damaged)(repeated(stored, self.copies), keys)
         return stored, queries, undamaged

@@ -86,7 +86,8 @@ class Run:
 
         @cache
         def episodes_of(patterns: int) -> Episodes:
-            return everywhere(Episodes(train, damage, patterns, reveal=protocol.reveal), mesh)
+            copies = experiment.settings.copies
+            return everywhere(Episodes(train, damage, patterns, reveal=protocol.reveal, copies=copies), mesh)
 
         first_batch = train.draw(experiment.settings.stages[0].patterns, key=batch_key)
         model = fresh_model(experiment, train, first_batch, key=network_key)

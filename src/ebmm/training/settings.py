@@ -42,6 +42,10 @@ class Settings:
     """Of the norm of the mean gradient."""
     episode_clip: float | None = 2.0
     """Of each episode's gradient, in median norms of the update's episodes."""
+    copies: int = 1
+    """Damaged copies of each pattern that an episode reads: the noise of a gradient is due to the damage more than to
+    what is stored, and reading costs less than writing.
+    """
     group: int = 1
     """So many episodes count as one for that: their common gradient is faster than one each."""
     cotangent_limit: float | None = 1000.0
@@ -71,10 +75,15 @@ class Settings:
     def __post_init__(self):
         if not self.stages:
             raise ValueError("got no stages; expected at least one.")
-        if min(self.updates, self.snapshot, self.group) < 1 or self.warm_up < 0 or not 0 <= self.decay <= 1:
+        if (
+            min(self.updates, self.snapshot, self.group, self.copies) < 1
+            or self.warm_up < 0
+            or not 0 <= self.decay <= 1
+        ):
             raise ValueError(
-                f"got {self.updates} updates, a snapshot every {self.snapshot}, groups of {self.group}, a warm-up "
-                f"of {self.warm_up} and a decay over {self.decay} of them; expected positive counts and a share."
+                f"got {self.updates} updates, a snapshot every {self.snapshot}, groups of {self.group}, "
+                f"{self.copies} copies, a warm-up of {self.warm_up} and a decay over {self.decay} of them; expected "
+                "positive counts and a share."
             )
         if self.minutes is not None and not self.minutes > 0:
             raise ValueError(f"got {self.minutes} minutes; expected more than 0.")

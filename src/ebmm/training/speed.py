@@ -65,6 +65,7 @@ def update_speed(
         "patterns": sample.patterns,
         "episodes": episodes,
         "group": group,
+        "copies": sample.copies,
         "keep": keep,
         "triton": triton,
         "precision": precision,

@@ -19,7 +19,7 @@ from ..core.precision import LOSS_SCALE, in_half_precision
 from ..data.episodes import Episodes
 from ..evaluation.metrics import METRICS
 from ..gradients import mean_of_clipped, norms
-from ..interface import AbstractMemoryModel
+from ..interface import AbstractMemoryModel, behind
 from .parallel import EPISODES, split_over
 from .settings import Settings
 
@@ -276,7 +276,7 @@ def episode_objective(
     sample_key, model_key = jax.random.split(key)
     patterns, queries, known = sample(sample_key)
     loss, recalled = model.loss(patterns, queries, known=known, key=model_key)
-    errors = jax.vmap(lambda x, y: METRICS[metric](x, y, sample.source.domain))(recalled, patterns)
+    errors = jax.vmap(lambda x, y: METRICS[metric](x, y, sample.source.domain))(recalled, behind(queries, patterns))
     return loss, jnp.mean(errors)
 
 
