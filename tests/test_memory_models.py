@@ -183,6 +183,18 @@ def test_a_loss_has_a_gradient_in_all_that_is_trained(name):
     assert unused <= {"energy.out.bias"}  # a constant of the energy changes nothing
 
 
+@pytest.mark.parametrize("name", ["EBMM", "MANN", "Kanerva machine", "VAE"])  # the usual loss, and two of their own
+def test_the_loss_of_several_copies_is_the_mean_of_theirs(name):
+    model = model_of(name)
+    (patterns, *one), (_, *other) = (episode(model, seed) for seed in (0, 1))
+    other[0] = jnp.where(other[1], patterns, other[0])  # another copy of the same patterns
+    loss = eqx.filter_jit(lambda model, queries, known: model.loss(patterns, queries, known=known, key=KEY))
+    values, recalls = zip(*(loss(model, *copy) for copy in (one, other)), strict=True)
+    both, recalled = loss(model, *(jnp.concatenate(pair) for pair in zip(one, other, strict=True)))
+    assert float(both) == pytest.approx(float(np.mean(values)), rel=1e-5)
+    np.testing.assert_allclose(recalled, np.concatenate(recalls), atol=1e-5)
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_models_and_memories_survive_the_disk(name, tmp_path):
     model = model_of(name)

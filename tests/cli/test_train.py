@@ -76,6 +76,7 @@ def test_a_length_that_makes_no_sense_is_refused(tmp_path, wrong):
         ["--learning-rate", "inf"],
         ["--group", "0"],
         ["--held-out", "-1"],
+        ["--copies", "0"],
     ],
 )
 def test_settings_that_make_no_sense_are_refused(tmp_path, wrong):
@@ -93,7 +94,7 @@ def test_half_precision_is_for_energies(tmp_path):
 def test_it_learns_as_told(tmp_path, capsys):
     out = tmp_path / "run"
     told = ["--from-patterns", "3", "--optimizer", "muon", "--learning-rate", "0.002"]
-    told += ["--precision", "float16", "--group", "2", "--held-out", "0"]
+    told += ["--precision", "float16", "--group", "2", "--copies", "2", "--held-out", "0"]
     main(["train", "short", "--out", str(out), *told, "--minutes", "0"])
     printed = " ".join(capsys.readouterr().out.split())
     assert f"--seed 0 {' '.join(told)} --resume" in printed
@@ -101,7 +102,7 @@ def test_it_learns_as_told(tmp_path, capsys):
     settings = experiment["settings"]
     assert experiment["held_out"] == 0
     assert (settings["optimizer"], settings["learning_rate"]) == ("muon", 0.002)
-    assert (settings["precision"], settings["group"]) == ("float16", 2)
+    assert (settings["precision"], settings["group"], settings["copies"]) == ("float16", 2, 2)
     assert [stage["patterns"] for stage in settings["stages"]] == [4]
 
 

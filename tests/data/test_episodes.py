@@ -53,6 +53,19 @@ def test_each_copy_has_damage_of_its_own(images, key):
     assert len(np.unique(np.asarray(masks).reshape(20, -1), axis=0)) == 20
 
 
+def test_several_copies_of_each_pattern_are_damaged_each_by_itself(images, key):
+    episodes = Episodes(images, ResampledBits(0.5), 5, copies=3, reveal=True)
+    patterns, queries, known = draw(episodes, key)
+    assert patterns.shape == (5, 6, 6, 1)
+    assert queries.shape == known.shape == (15, 6, 6, 1)
+    wanted = np.tile(patterns, (3, 1, 1, 1))
+    np.testing.assert_array_equal(np.where(known, queries, 0), np.where(known, wanted, 0))
+    assert len(np.unique(np.asarray(known).reshape(15, -1), axis=0)) == 15
+    np.testing.assert_array_equal(patterns, draw(Episodes(images, ResampledBits(0.5), 5), key).patterns)
+    with pytest.raises(ValueError, match="got 5 patterns and 0 copies"):
+        Episodes(images, ResampledBits(0.5), 5, copies=0)
+
+
 def test_the_key_decides_the_episode(images):
     episodes = Episodes(images, RandomBlock(3), 5)
     first, same, other = (draw(episodes, jax.random.key(seed)) for seed in (0, 0, 1))
@@ -97,7 +110,7 @@ def test_the_damage_uses_the_domain_of_the_patterns(string_episodes):
 
 @pytest.mark.parametrize("patterns", [0, -1])
 def test_an_episode_needs_patterns(patterns, images):
-    with pytest.raises(ValueError, match=f"patterns: got {patterns}; expected at least 1"):
+    with pytest.raises(ValueError, match=f"got {patterns} patterns and 1 copies; expected at least 1 of each"):
         Episodes(images, RandomBlock(3), patterns)
 
 

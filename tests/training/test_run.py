@@ -51,6 +51,11 @@ def lines(folder):
     return [{name: value for name, value in line.items() if "seconds" not in name} for line in found]
 
 
+def test_several_copies_are_for_training_alone(tmp_path):
+    run = Run.open(replace(DEBUG, settings=replace(SHORT, copies=3)), tmp_path / "run", seed=3)
+    assert (run.trainer.episodes_of(2).copies, run.test_episodes.copies) == (3, 1)
+
+
 def test_a_run_leaves_its_description_its_metrics_and_a_model_that_works(finished):
     config = json.loads((finished / "config.json").read_text())
     assert config["experiment"]["name"] == "debug"

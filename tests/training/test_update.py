@@ -75,6 +75,21 @@ def test_an_update_is_adamw_on_the_mean_gradient(shallow, string_episodes):
     assert report.dropped[0] == 0
 
 
+def test_several_copies_of_each_pattern_share_what_is_written(shallow, string_episodes):
+    chosen = settings(group=4)
+    sample = replace(string_episodes, copies=3)
+    _, report = run(Learner.of(shallow, chosen), sample, chosen)
+    losses, errors = [], []
+    for key in jax.random.split(jax.random.fold_in(jax.random.key(5), 0), 4):
+        patterns, queries, known = sample(jax.random.split(key)[0])
+        out = shallow.read(shallow.write(patterns), queries, known=known)
+        wanted = np.tile(patterns, (3, 1))
+        losses.append(np.sum((out.trajectory - wanted) ** 2) / 12)
+        errors.append(np.mean(np.sum((out.patterns > 0) != (wanted > 0), axis=1)))
+    assert report.loss[0] == pytest.approx(np.mean(losses), rel=1e-4)
+    assert report.error[0] == pytest.approx(np.mean(errors), abs=1e-4)
+
+
 def test_what_comes_out_has_the_types_that_went_in(shallow, string_episodes, calm):
     """Down to weak types: otherwise the second call would be compiled once more."""
     learner = Learner.of(shallow, calm)
