@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
-from matplotlib.ticker import LogLocator, NullFormatter
+from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator
 from numpy.typing import NDArray
 
 PAPER, INK = np.array([1.0, 1.0, 1.0]), np.array([0.13, 0.13, 0.13])
@@ -182,8 +182,11 @@ def training_figure(runs: dict[str, list[dict[str, Any]]]) -> Figure:
         axis.annotate(line["event"], (line["update"], 1), xycoords=("data", "axes fraction"), rotation=90, fontsize=7,
                       xytext=(2, -2), textcoords="offset points", va="top", color=GREY)  # fmt: skip
     axis.set(xlabel="update", ylabel="wrong values of a pattern", yscale="log")
-    axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    low, high = axis.get_ylim()
+    # A short stretch may hold only one of 1, 2, 5 and 10.
+    axis.yaxis.set_major_locator(MaxNLocator(6) if high < 5 * low else LogLocator(subs=(1, 2, 5)))
     axis.yaxis.set_major_formatter("{x:g}")
+    axis.yaxis.set_minor_locator(NullLocator() if high < 5 * low else LogLocator(subs="auto"))
     axis.yaxis.set_minor_formatter(NullFormatter())
     axis.spines[["top", "right"]].set_visible(False)
     axis.legend(frameon=False, fontsize=8)

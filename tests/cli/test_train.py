@@ -17,6 +17,7 @@ import pytest
 
 from ebmm.cli import main
 from ebmm.experiments import EXPERIMENTS
+from ebmm.figures import training_figure
 from ebmm.files import load_tensors
 from ebmm.pretrained import trained_of
 from ebmm.training.settings import Stage
@@ -219,6 +220,13 @@ def test_the_curves_of_runs_are_drawn(tmp_path):
         picture = tmp_path / f"{len(runs)}.png"
         main(["curve", *(str(tmp_path / name) for name in runs), "--picture", str(picture)])
         assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("errors", [(10.7, 9.0), (128.0, 3.0), (0.4, 0.31)])
+def test_the_axis_of_a_curve_has_numbers_to_read_it_by(errors):
+    axis = training_figure({"run": [{"update": 25 * i, "error": e} for i, e in enumerate(errors)]}).axes[0]
+    low, high = axis.get_ylim()
+    assert sum(low <= place <= high for place in axis.get_yticks()) >= 3
 
 
 def test_a_curve_needs_a_run_with_metrics(tmp_path):
