@@ -61,7 +61,7 @@ def measured(monkeypatch):
     asked = []
 
     def update_speed(model, sample, **options):
-        asked.append({"lowering": layers.FASTEST[jax.default_backend()], **options})
+        asked.append({"lowering": layers.FASTEST[jax.default_backend()], "copies": sample.copies, **options})
         made = {"patterns": 2, "milliseconds": 1.0, "milliseconds_an_episode": 1.0, "trace_seconds": 1.0}
         work = {"compile_seconds": 1.0, "peak_megabytes": 1.0, "gigaflop": 1.0, "teraflops": 0.5}
         return made | work | {"episodes": options["episodes"], "keep": options["keep"]}
@@ -75,8 +75,8 @@ def measured(monkeypatch):
 def test_known_work_and_another_way_to_convolve(tmp_path, monkeypatch, measured):
     monkeypatch.setattr(BENCH, "flops_of_an_episode", lambda *_: pytest.fail("the work is known"))
     out = tmp_path / "bench.json"
-    main(["bench", "--gigaflop", "3", "--lowering", "mixed", "--counts", "--out", str(out)])
-    assert [(each["work"], each["lowering"]) for each in measured] == [(3e9, "mixed")]
+    main(["bench", "--gigaflop", "3", "--lowering", "mixed", "--copies", "3", "--counts", "--out", str(out)])
+    assert [(each["work"], each["lowering"], each["copies"]) for each in measured] == [(3e9, "mixed", 3)]
     assert json.loads(out.read_text())["lowering"] == "mixed"
 
 
@@ -116,6 +116,7 @@ def test_where_no_batch_fits_the_rest_is_still_measured(tmp_path, monkeypatch, c
         ["--profile"],
         ["--largest"],
         ["--gigaflop", "0"],
+        ["--copies", "0"],
     ],
 )
 def test_what_cannot_be_timed_is_refused(wrong):
