@@ -32,8 +32,8 @@ from ebmm.longer import in_steps
 from ebmm.loops import Loop
 from ebmm.provenance import provenance
 
-SHARES = (0, 5, 25, 50, 75, 95, 100)
-"""Percentiles of the wrong values of a pattern."""
+PERCENTILES = (0, 5, 25, 50, 75, 95, 100)
+"""Of the wrong values of a pattern."""
 
 
 def main(
@@ -70,7 +70,7 @@ def main(
         "batches": batches,
         "episodes": episodes,
         "share_of_patterns_without_an_error": float(np.mean(in_the_end == 0)),
-        "wrong_values_by_percentile": {str(share): float(np.percentile(in_the_end, share)) for share in SHARES},
+        "wrong_values_by_percentile": {str(each): float(np.percentile(in_the_end, each)) for each in PERCENTILES},
         "wrong_values_by_read_step": wrong.mean((0, 2)).tolist(),
         "read_steps_learned": learned,
         "cosines_of_gradients": cosines(memory, sample, episodes),
