@@ -35,8 +35,9 @@ class Episodes(eqx.Module):
     """Damaged copies of each pattern, all patterns once before any comes again."""
 
     def __check_init__(self):
-        if min(self.patterns, self.copies) < 1:
-            raise ValueError(f"got {self.patterns} patterns and {self.copies} copies; expected at least 1 of each.")
+        for name in ("patterns", "copies"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}: got {getattr(self, name)}; expected at least 1.")
 
     def __call__(self, key: PRNGKeyArray) -> Episode:
         stored, queries, undamaged = self.with_mask(key)
