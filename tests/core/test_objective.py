@@ -73,6 +73,15 @@ def test_the_loss_sums_over_iterates_and_averages_over_patterns(float64):
     np.testing.assert_allclose(reconstruction_loss(model, patterns, queries, known=known), want, rtol=1e-12)
 
 
+def test_the_loss_of_several_copies_is_the_mean_of_theirs(float64):
+    model = small_rnn()
+    patterns, queries, known = episode(small_rnn)
+    loss = jax.jit(lambda queries, known: reconstruction_loss(model, patterns, queries, known=known))
+    copies = [(queries, known), (jnp.where(known, -queries, patterns), ~known)]
+    both = loss(*(jnp.concatenate(pair) for pair in zip(*copies, strict=True)))
+    np.testing.assert_allclose(both, np.mean([loss(*copy) for copy in copies]), rtol=1e-12)
+
+
 def test_vmap_over_episodes_equals_a_loop(float64):
     model = small_rnn()
     episodes = [episode(small_rnn, seed=10 * s) for s in range(3)]
@@ -92,3 +101,5 @@ def test_a_query_for_each_pattern_is_asked_for():
     """Without the type checks of the tests, as users run it."""
     with pytest.raises(ValueError, match=r"queries have shape \(1, 6\); expected \(4, 6\)"):
         inspect.unwrap(reconstruction_loss)(small_rnn(), strings(4, 6), strings(1, 6))
+    with pytest.raises(ValueError, match=r"queries have shape \(6, 6\); expected \(4, 6\), .* or several copies"):
+        inspect.unwrap(reconstruction_loss)(small_rnn(), strings(4, 6), strings(6, 6))
