@@ -25,7 +25,7 @@ from ..provenance import provenance
 from ..training.parallel import agreed, is_writer, join_cluster
 from ..training.progress import Diverged
 from ..training.run import Run, metrics_of
-from ..training.settings import Optimizer, Precision
+from ..training.settings import Optimizer, Precision, Stage
 from ..training.tracking import Board, check_tensorboard
 from ..training.trainer import Point
 from .compiled import traced_folder
@@ -75,6 +75,7 @@ def train(
     start: str | None = None,
     fresh: bool = False,
     from_patterns: int | None = None,
+    stages: tuple[str, ...] = (),
     optimizer: Optimizer | None = None,
     learning_rate: float | None = None,
     precision: Precision | None = None,
@@ -97,6 +98,7 @@ def train(
         start: A model to start from, in place of a fresh one: a bundled model's name, or the folder of a saved one.
         fresh: Start from a fresh model even if the experiment has a bundled one to start from.
         from_patterns: Leave out the stages with fewer patterns; for a model that has them behind it.
+        stages: In place of the experiment's own, as PATTERNSxEPISODES:UPDATES, such as 8x16:4000 64x8:20000.
         optimizer: In place of the experiment's own.
         learning_rate: In place of the experiment's own.
         precision: Of the energy's own arithmetic, in place of the experiment's own.
@@ -111,7 +113,7 @@ def train(
         if tensorboard:
             check_tensorboard()
         join_cluster()
-        experiment = lasting(times_as_many(named(name), times), updates, within)
+        experiment = lasting(times_as_many(staged(named(name), stages), times), updates, within)
         experiment = learning(experiment, from_patterns, optimizer, learning_rate, precision, group, copies)
         experiment = watching(experiment, held_out)
         if fresh and start is not None:
@@ -143,6 +145,7 @@ def train(
         given = {"times": None if times == 1 else times, "updates": updates, "within": within, "start": start}
         given |= {
             "from-patterns": from_patterns,
+            "stages": " ".join(stages) or None,
             "optimizer": optimizer,
             "learning-rate": learning_rate,
             "precision": precision,
@@ -197,6 +200,21 @@ def show_comparison(console: Console, run: Run) -> None:
     console.print(table)
     report = {"batches": batches, "wrong_bits": errors, **provenance(seed=run.seed)}
     write_whole({run.folder / "comparison.json": as_json(report)})
+
+
+def staged(experiment: Experiment, stages: tuple[str, ...]) -> Experiment:
+    """With these stages in place of its own."""
+    found = [STAGE.fullmatch(stage) for stage in stages]
+    for stage, match in zip(stages, found, strict=True):
+        if match is None:
+            raise ValueError(f"--stages {stage}: expected PATTERNSxEPISODES:UPDATES, such as 8x16:4000.")
+    if not stages:
+        return experiment
+    parsed = tuple(Stage(*map(int, match.groups())) for match in found if match)
+    return replace(experiment, settings=replace(experiment.settings, stages=parsed))
+
+
+STAGE = re.compile(r"(\d+)x(\d+):(\d+)")
 
 
 def times_as_many(experiment: Experiment, times: int) -> Experiment:

@@ -57,6 +57,8 @@ class Settings:
     """Over this last share of the updates the learning rate falls to zero."""
     average: float | None = None
     """The weights to keep are a running average with this decay."""
+    rescale: bool = True
+    """At a change of stage, longer write steps for more patterns, so that each is written as hard as before."""
     patience: int | None = 1000
     """A stage ends when its error has not fallen by 2 % in so many updates."""
     roll_back: float | None = 1.4
@@ -113,6 +115,7 @@ def paper(*, updates: int, stage: Stage, snapshot: int = 500) -> Settings:
         step_back=None,
         warm_up=0,
         decay=0.0,
+        rescale=False,
         patience=None,
         roll_back=None,
         snapshot=snapshot,

@@ -162,6 +162,7 @@ class Trainer:
             self.progress = before.after(count, values["error"], counts["dropped"], settings)
             if self.progress.stage > before.stage:
                 point["event"] = f"on to {self.stage.patterns} patterns"
+                self.learner = self._fitted(learner, before.stage)
         spent, clock = time.perf_counter() - began, "seconds" if stage in self.compiled else "compile_seconds"
         self.compiled.add(stage)
         self.progress = replace(self.progress, **{clock: getattr(self.progress, clock) + spent})
@@ -175,10 +176,15 @@ class Trainer:
             point["snapshot"] = True
         return point | {"seconds": self.progress.seconds, "compile_seconds": self.progress.compile_seconds}
 
+    def _fitted(self, learner: Learner, stage: int) -> Learner:
+        """A learner of that stage, for the stage that is now."""
+        times = self.stage.patterns / self.settings.stages[stage].patterns
+        return learner.rescaled(times) if self.settings.rescale and times != 1 else learner
+
     def _roll_back(self, updates: int) -> str:
         target = self.snapshots[0]
         self.progress = self.progress.rolled_back(updates, target.progress)
-        self.learner, self.snapshots = target.learner, [target]
+        self.learner, self.snapshots = self._fitted(target.learner, target.progress.stage), [target]
         return (
             f"rolled back to update {target.progress.update}, learning rate × {self.progress.rate_scale:.2f} "
             f"({self.progress.roll_backs} so far)"

@@ -18,6 +18,7 @@ from ..core.model import EBMM, STEP_SIZES
 from ..core.precision import LOSS_SCALE, in_half_precision
 from ..data.episodes import Episodes
 from ..evaluation.metrics import METRICS
+from ..fewer import rescaled
 from ..gradients import mean_of_clipped, norms
 from ..interface import AbstractMemoryModel, behind
 from .parallel import EPISODES, split_over
@@ -63,6 +64,17 @@ class Learner(eqx.Module):
         none = jnp.array(0, jnp.int32)
         calm = Calm(here, here, none, none, jnp.array(jnp.nan, float), jnp.array(1.0, float))
         return eqx.tree_at(lambda each: each.calm, learner, calm, is_leaf=lambda leaf: leaf is None)
+
+    def rescaled(self, times: float) -> "Learner":
+        """For so many times as many patterns in an episode: the model, its average, and what to step back to."""
+        model, average, calm = rescaled(self.model, times), self.average, self.calm
+        if average is not None:
+            average = rescaled(average, times)
+        learner = Learner(model, self.optimizer, average, None)
+        if calm is not None:
+            here = _arrays(learner)
+            calm = replace(calm, older=here, newer=here, age=jnp.zeros_like(calm.age))
+        return Learner(model, self.optimizer, average, calm)
 
     @property
     def best(self) -> AbstractMemoryModel:
