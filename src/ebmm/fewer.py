@@ -5,8 +5,8 @@ each pattern's share in the gradient doubles, and a step writes it twice as hard
 where the learned steps are as long as they can be. So the rates of the terms that are means over the patterns, energy
 and gradient, are multiplied by N / N₀: each pattern is written as hard as in training. The prior has no share in the
 patterns, and its rate stays (`benchmarks/fewer_patterns.py` compares this with other ways). More patterns than in
-training gain nothing from longer steps and are written as learned; but a model that goes on learning with more of them,
-at the next stage of a curriculum, starts from there with longer steps (`training.trainer`).
+training gain little from longer steps and are written as learned. A model that goes on learning with more of them
+starts with steps that are longer by the square root, the best of several powers, if not by much (`docs/log.md`).
 """
 
 import equinox as eqx
@@ -20,11 +20,18 @@ def for_fewer(model: AbstractMemoryModel, patterns: int, trained_for: int | None
     """The same model, its write steps shortened where these are fewer patterns than it was trained for."""
     if trained_for is None or not 0 < patterns < trained_for:
         return model
-    return rescaled(model, patterns / trained_for)
+    return with_steps(model, patterns / trained_for)
 
 
-def rescaled(model: AbstractMemoryModel, times: float) -> AbstractMemoryModel:
-    """The same model, which writes so many times as many patterns each as hard as before."""
+def to_learn_with(model: AbstractMemoryModel, patterns: int, trained_for: int | None) -> AbstractMemoryModel:
+    """The same model to start from with so many patterns: shorter write steps for fewer, longer ones for more."""
+    if trained_for is None or patterns <= trained_for:
+        return for_fewer(model, patterns, trained_for)
+    return with_steps(model, (patterns / trained_for) ** 0.5)
+
+
+def with_steps(model: AbstractMemoryModel, times: float) -> AbstractMemoryModel:
+    """The same model, its write steps so many times as long."""
     if not isinstance(model, EBMM):
         return model
     rates = model.write_rates.scaled(jnp.array([times, times, 1.0]))

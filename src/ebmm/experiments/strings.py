@@ -23,7 +23,6 @@ def _strings(patterns: int, updates: int, *, expected: str, start: str | None = 
             copies=4,
             group=4,
             snapshot=500,
-            rescale=False,  # 96 strings are better begun with the steps that 64 have learned
             patience=None,
         ),
         expected=expected,

@@ -23,7 +23,7 @@ from ..data.images import AbstractPatterns, Correlated
 from ..evaluation.errors import measure_errors
 from ..evaluation.protocols import PROTOCOLS
 from ..experiments import Experiment
-from ..fewer import for_fewer, rescaled
+from ..fewer import to_learn_with
 from ..files import as_json, digest, must_exist, write_whole
 from ..initial import new_model
 from ..interface import AbstractMemoryModel
@@ -31,7 +31,6 @@ from ..pretrained import NETWORKS, describe, load_model, model_hash, save_model,
 from ..provenance import provenance
 from .checkpoint import Checkpoints
 from .parallel import agreed, all_devices, everywhere, here, is_writer
-from .settings import Settings
 from .traced import TracedUpdates
 from .trainer import COUNTS, Point, Trainer
 
@@ -68,8 +67,9 @@ class Run:
     ) -> "Run":
         """A new run in an empty folder, or one that goes on.
 
-        `start` is a saved model to start from, in place of the experiment's own (`fitted` to the first stage). `traced`
-        is a folder for what has been traced.
+        `start` is a saved model to start from, in place of the experiment's own; where it was trained for another
+        number of patterns than the first stage has, its write steps are made to fit. `traced` is a folder for what has
+        been traced.
         """
         check_seed(seed)
         if start is None and experiment.start is not None:
@@ -95,7 +95,7 @@ class Run:
         if given is not None:
             if describe(given) != describe(model):
                 raise ValueError(f"{start} holds another model than {experiment.name} trains; start from one like it.")
-            model = fitted(given, experiment.settings, (trained or {}).get("patterns"))
+            model = to_learn_with(given, experiment.settings.stages[0].patterns, (trained or {}).get("patterns"))
         trainer = Trainer.start(
             model,
             episodes_of,
@@ -143,7 +143,7 @@ class Run:
         key = jax.random.split(jax.random.key(self.seed), 4)[3]
         metric, model = PROTOCOLS[self.experiment.on].metric, self.model
         if self.experiment.settings.rescale:
-            model = rescaled(model, self.test_episodes.patterns / self.trainer.stage.patterns)
+            model = to_learn_with(model, self.test_episodes.patterns, self.trainer.stage.patterns)
         return float(np.mean(measure_errors(model, self.test_episodes, key=key, metric=metric, batches=batches).read))
 
     def comparison(self, batches: int = 200) -> dict[str, float]:
@@ -197,16 +197,6 @@ class Run:
         if is_writer() and path.exists():
             lines = [line for line in path.read_text().splitlines() if _update_of(line) <= update]
             write_whole({path: "".join(f"{line}\n" for line in lines).encode()})
-
-
-def fitted(model: AbstractMemoryModel, settings: Settings, trained_for: int | None) -> AbstractMemoryModel:
-    """With write steps for the first stage: shorter than it has learned for fewer patterns, and longer for more, if the
-    settings rescale them.
-    """
-    first = settings.stages[0].patterns
-    if settings.rescale and trained_for is not None:
-        return rescaled(model, first / trained_for)
-    return for_fewer(model, first, trained_for)
 
 
 def cost_of(model: Path) -> dict[str, int | float]:

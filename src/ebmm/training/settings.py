@@ -58,7 +58,7 @@ class Settings:
     average: float | None = None
     """The weights to keep are a running average with this decay."""
     rescale: bool = True
-    """At a change of stage, longer write steps for more patterns, so that each is written as hard as before."""
+    """At a change of stage, start with longer write steps for more patterns (`fewer.to_learn_with`)."""
     patience: int | None = 1000
     """A stage ends when its error has not fallen by 2 % in so many updates."""
     roll_back: float | None = 1.4

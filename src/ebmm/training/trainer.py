@@ -178,8 +178,8 @@ class Trainer:
 
     def _fitted(self, learner: Learner, stage: int) -> Learner:
         """A learner of that stage, for the stage that is now."""
-        times = self.stage.patterns / self.settings.stages[stage].patterns
-        return learner.rescaled(times) if self.settings.rescale and times != 1 else learner
+        before, now = self.settings.stages[stage].patterns, self.stage.patterns
+        return learner.to_learn_with(now, before) if self.settings.rescale and now != before else learner
 
     def _roll_back(self, updates: int) -> str:
         target = self.snapshots[0]

@@ -18,7 +18,7 @@ from ..core.model import EBMM, STEP_SIZES
 from ..core.precision import LOSS_SCALE, in_half_precision
 from ..data.episodes import Episodes
 from ..evaluation.metrics import METRICS
-from ..fewer import rescaled
+from ..fewer import to_learn_with
 from ..gradients import mean_of_clipped, norms
 from ..interface import AbstractMemoryModel, behind
 from .parallel import EPISODES, split_over
@@ -65,11 +65,11 @@ class Learner(eqx.Module):
         calm = Calm(here, here, none, none, jnp.array(jnp.nan, float), jnp.array(1.0, float))
         return eqx.tree_at(lambda each: each.calm, learner, calm, is_leaf=lambda leaf: leaf is None)
 
-    def rescaled(self, times: float) -> "Learner":
-        """For so many times as many patterns in an episode: the model, its average, and what to step back to."""
-        model, average, calm = rescaled(self.model, times), self.average, self.calm
+    def to_learn_with(self, patterns: int, before: int) -> "Learner":
+        """For another number of patterns in an episode: the model, its average, and what to step back to."""
+        model, average, calm = to_learn_with(self.model, patterns, before), self.average, self.calm
         if average is not None:
-            average = rescaled(average, times)
+            average = to_learn_with(average, patterns, before)
         learner = Learner(model, self.optimizer, average, None)
         if calm is not None:
             here = _arrays(learner)
