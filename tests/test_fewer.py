@@ -1,4 +1,4 @@
-"""Fewer patterns than a model was trained for are written with shorter steps."""
+"""Fewer patterns than a model was trained for are written with shorter steps; to learn with more, longer ones."""
 
 import jax
 import numpy as np
@@ -6,7 +6,7 @@ import pytest
 
 import ebmm
 from ebmm.baselines import Hopfield
-from ebmm.fewer import for_fewer
+from ebmm.fewer import for_fewer, to_learn_with
 
 
 def test_each_pattern_is_written_as_hard_as_in_training_and_the_prior_stays(rnn):
@@ -21,9 +21,19 @@ def test_as_many_patterns_or_more_are_written_as_learned(rnn):
         assert for_fewer(rnn, patterns, trained_for) is rnn
 
 
-def test_other_systems_have_no_steps_to_shorten():
+def test_to_learn_with_more_patterns_the_steps_grow_by_the_square_root(rnn):
+    longer = to_learn_with(rnn, 32, 8)
+    np.testing.assert_allclose(longer.write_rates(), np.array([2.0, 2.0, 1.0]) * rnn.write_rates(), rtol=1e-5)
+    fewer, shorter = to_learn_with(rnn, 2, 8), for_fewer(rnn, 2, 8)
+    np.testing.assert_array_equal(fewer.write_rates(), shorter.write_rates())
+    for patterns, trained_for in ((8, 8), (9, None)):
+        assert to_learn_with(rnn, patterns, trained_for) is rnn
+
+
+def test_other_systems_have_no_steps_to_change():
     model = Hopfield((8,))
     assert for_fewer(model, 2, 8) is model
+    assert to_learn_with(model, 32, 8) is model
 
 
 def test_a_memory_writes_fewer_patterns_with_shorter_steps(rnn):

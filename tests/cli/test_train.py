@@ -78,6 +78,7 @@ def test_a_length_that_makes_no_sense_is_refused(tmp_path, wrong):
         ["--group", "0"],
         ["--held-out", "-1"],
         ["--copies", "0"],
+        ["--stages", "8x16"],
     ],
 )
 def test_settings_that_make_no_sense_are_refused(tmp_path, wrong):
@@ -105,6 +106,16 @@ def test_it_learns_as_told(tmp_path, capsys):
     assert (settings["optimizer"], settings["learning_rate"]) == ("muon", 0.002)
     assert (settings["precision"], settings["group"], settings["copies"]) == ("float16", 2, 2)
     assert [stage["patterns"] for stage in settings["stages"]] == [4]
+
+
+def test_it_goes_through_the_stages_that_it_is_told(tmp_path, capsys):
+    out = tmp_path / "run"
+    main(["train", "short", "--out", str(out), "--stages", "2x4:3", "4x2:9", "--minutes", "0"])
+    assert "--stages 2x4:3 4x2:9 --resume" in " ".join(capsys.readouterr().out.split())
+    stages = json.loads((out / "config.json").read_text())["experiment"]["settings"]["stages"]
+    assert [tuple(stage.values()) for stage in stages] == [(2, 4, 3), (4, 2, 9)]
+    with pytest.raises(SystemExit, match="expected at least one pattern, one episode and one update"):
+        main(["train", "short", "--out", str(tmp_path / "other"), "--stages", "2x0:3"])
 
 
 def test_it_trains_and_says_how_to_measure(trained, capsys):

@@ -156,6 +156,32 @@ def test_when_the_error_leaves_its_average_the_older_snapshot_comes_back(start, 
     assert trainer.progress.roll_backs == 1
 
 
+@pytest.mark.parametrize("rescale", [True, False])
+def test_more_patterns_start_with_longer_write_steps(start, errors, rescale):
+    """Of the model, of its average, and of the states that can be stepped back to."""
+    settings = replace(SETTINGS, stages=(Stage(2, 2, 8), Stage(8, 2, 24)), rescale=rescale, average=0.9)
+    trainer = start(settings=settings)
+    before = trainer.learner.model.write_rates()
+    train(trainer, 8)
+    learner = trainer.learner
+    expected = np.array([2.0, 2.0, 1.0] if rescale else 3 * [1.0]) * before
+    for arrays_of in (learner, learner.calm.older, learner.calm.newer):
+        np.testing.assert_allclose(arrays_of.model.write_rates(), expected, rtol=1e-5)
+        np.testing.assert_allclose(arrays_of.average.write_rates(), expected, rtol=1e-5)
+    assert trainer.snapshots[-1].learner is learner
+
+
+def test_a_roll_back_to_another_stage_fits_the_write_steps(start, errors):
+    settings = replace(SETTINGS, stages=(Stage(2, 2, 8), Stage(8, 2, 24)), snapshot=7, updates=14)
+    errors[12] = 100.0
+    trainer = start(settings=settings)
+    before = trainer.learner.model.write_rates()
+    events = [point["event"] for point in trainer.train() if "event" in point]
+    assert [event[:22] for event in events] == ["on to 8 patterns", "rolled back to update "]
+    assert "to update 0" in events[1]  # with the write steps of two patterns
+    np.testing.assert_allclose(trainer.learner.model.write_rates(), np.array([2.0, 2.0, 1.0]) * before, rtol=1e-5)
+
+
 def test_many_dropped_episodes_are_told_at_a_snapshot(start, errors):
     settings = replace(SETTINGS, stages=(Stage(2, 4, 24),), updates=12)
     events = [point.get("event") for point in start(settings=settings).train()]
