@@ -10,7 +10,8 @@ import pytest
 from conftest import small_conv, small_rnn, strings
 
 from ebmm import new_model
-from ebmm.core.precision import LOSS_SCALE, in_half_precision
+from ebmm.core.precision import LOSS_SCALE, InHalfPrecision, in_half_precision
+from ebmm.core.writing import writing_gradients
 from ebmm.layers import LayerNorm
 from ebmm.loops import Loop
 
@@ -60,3 +61,23 @@ def test_a_norm_of_large_numbers_is_finite_in_half_precision():
     found = jax.tree.map(lambda a: a.astype(jnp.float16), norm)(large.astype(jnp.float16))
     assert found.dtype == jnp.float16
     np.testing.assert_allclose(found, norm(large), atol=5e-3)
+
+
+def test_steep_slopes_are_written_in_half_precision():
+    """The slope is 300 and, times 1000, would be a number inside the energy; half precision ends at 65,504."""
+
+    class Steep(eqx.Module):
+        memory: eqx.nn.Linear
+
+        def __call__(self, x):
+            return jnp.sum(self.memory(jnp.tanh(1000 * x)))
+
+    memory = eqx.nn.Linear(2, 1, key=jax.random.key(0))
+    memory = eqx.tree_at(lambda layer: layer.weight, memory, jnp.array([[0.3, -0.3]]))
+    patterns = jnp.array([[1e-3, 2e-3], [-5e-4, 1e-3]])
+    exact = writing_gradients(Steep(memory), lambda e: e.memory, (memory,), patterns)
+    half = InHalfPrecision(Steep(memory))
+    rounded = writing_gradients(half, lambda e: e.energy.memory, (memory,), patterns)
+    assert float(jnp.max(jnp.abs(exact[1][0].weight))) > 65504
+    for one, other in zip(jax.tree.leaves(rounded), jax.tree.leaves(exact), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-2)

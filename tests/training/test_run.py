@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 
 import equinox as eqx
 import jax
@@ -16,7 +17,7 @@ from ebmm.data import DATASETS
 from ebmm.data.dataset import File, Pixels, Source
 from ebmm.data.images import Correlated
 from ebmm.evaluation.protocols import PROTOCOLS
-from ebmm.experiments import EXPERIMENTS, curriculum
+from ebmm.experiments import EXPERIMENTS
 from ebmm.files import load_tensors, save_tensors
 from ebmm.pretrained import NETWORKS, load_model, trained_of
 from ebmm.training.run import Run, identity, network_sizes, sources
@@ -179,9 +180,20 @@ def test_no_test_image_is_learned_from(monkeypatch, tmp_path):
     assert not set(train.images.hashes()) & set(test.hashes())
 
 
-def test_the_curriculum_keeps_the_patterns_of_an_update():
-    stages = curriculum(64, total=64, updates=10)
-    assert [(stage.patterns, stage.episodes) for stage in stages] == [(4, 16), (8, 8), (16, 4), (32, 2), (64, 1)]
+def test_what_is_watched_is_written_with_the_steps_for_the_last_stage(monkeypatch, tmp_path):
+    watched = []
+
+    def measure(model, episodes, **_):
+        watched.append((model.write_rates(), episodes.patterns))
+        return SimpleNamespace(read=[1.0])
+
+    monkeypatch.setattr("ebmm.training.run.measure_errors", measure)
+    run = Run.open(DEBUG, tmp_path / "run")
+    run.held_out_error()
+    first, last = (DEBUG.settings.stages[i].patterns for i in (0, -1))
+    factor = (last / first) ** 0.5
+    assert watched[0][1] == last > first
+    np.testing.assert_allclose(watched[0][0], run.model.write_rates() * np.array([factor, factor, 1.0]), rtol=1e-5)
 
 
 def test_every_experiment_can_be_built():

@@ -20,15 +20,19 @@ def writing_gradients(
 ) -> tuple[Layers, Layers]:
     """∇_θ of the mean energy and of the mean ‖∇ₓE‖², from one forward-over-reverse pass.
 
-    With v = ∇ₓE, the derivative of x ↦ ∇_θ E in direction v is ½ ∇_θ ‖∇ₓE‖², and ∇_θ E comes with it.
+    With v = ∇ₓE, the derivative of x ↦ ∇_θ E in direction v is ½ ∇_θ ‖∇ₓE‖², and ∇_θ E comes with it. It is linear in
+    v, so that steep slopes are taken in a shorter direction: v itself led to numbers of 55,000 inside a model of
+    drawings, and half precision ends at 65,504.
     """
 
     def mean_energy(layers: Layers, patterns: Array) -> Array:
         return jnp.mean(jax.vmap(with_layers(energy, where, layers))(patterns))
 
-    directions = patterns.shape[0] * jax.grad(mean_energy, argnums=1)(layers, patterns)
-    of_energy, half = jax.jvp(lambda x: jax.grad(mean_energy)(layers, x), (patterns,), (directions,))
-    return of_energy, jax.tree.map(lambda h: 2 * h, half)
+    slopes = patterns.shape[0] * jax.grad(mean_energy, argnums=1)(layers, patterns)
+    longest = jax.lax.stop_gradient(jnp.max(jnp.abs(slopes)))
+    size = jnp.maximum(1, jnp.exp2(jnp.ceil(jnp.log2(longest))))  # a power of two: in float32 no digit changes
+    of_energy, half = jax.jvp(lambda x: jax.grad(mean_energy)(layers, x), (patterns,), (slopes / size,))
+    return of_energy, jax.tree.map(lambda h: 2 * size * h, half)
 
 
 def write(

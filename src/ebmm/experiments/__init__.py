@@ -1,7 +1,6 @@
 """Every experiment by name: what is trained, on what, and how. Data only; the code is elsewhere."""
 
 from .experiment import Experiment as Experiment
-from .experiment import curriculum as curriculum
 from .omniglot import OMNIGLOT
 from .strings import STRINGS
 

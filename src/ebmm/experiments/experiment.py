@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..training.settings import Settings, Stage
+from ..training.settings import Settings
 
 
 @dataclass(frozen=True)
@@ -31,12 +31,3 @@ class Experiment:
     """Test batches to watch while training; nothing is decided from them."""
     beside: tuple[str, ...] = ()
     """Rules of the Hopfield network to measure beside the model in the end, at the same memory size."""
-
-
-def curriculum(last: int, *, total: int, updates: int, first: int = 4) -> tuple[Stage, ...]:
-    """From few patterns to many, doubling, with the same number of patterns in every update."""
-    counts = []
-    while first < last:
-        counts.append(first)
-        first *= 2
-    return tuple(Stage(count, max(total // count, 1), updates) for count in (*counts, last))
