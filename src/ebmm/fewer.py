@@ -11,6 +11,7 @@ starts with steps that are longer by the square root, the best of several powers
 
 import equinox as eqx
 import jax.numpy as jnp
+from jaxtyping import Array
 
 from .core.model import EBMM
 from .interface import AbstractMemoryModel
@@ -30,7 +31,7 @@ def to_learn_with(model: AbstractMemoryModel, patterns: int, trained_for: int | 
     return with_steps(model, (patterns / trained_for) ** 0.5)
 
 
-def with_steps(model: AbstractMemoryModel, times: float) -> AbstractMemoryModel:
+def with_steps(model: AbstractMemoryModel, times: float | Array) -> AbstractMemoryModel:
     """The same model, its write steps so many times as long."""
     if not isinstance(model, EBMM):
         return model

@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Array, Float, PyTree
 
 from .bundled import bundled_models, model_folder
+from .careful import carefully
 from .checks import as_mask, as_patterns
 from .core.energy import Energy, Where
 from .core.model import EBMM, own_layers
@@ -82,15 +83,17 @@ class Memory:
         """
         save_model(self.model, Path(path), name=self.name, trained=self.trained, half=half)
 
-    def write(self, patterns: Any, *, as_learned: bool = False) -> "Memory":
+    def write(self, patterns: Any, *, as_learned: bool = False, careful: bool = False) -> "Memory":
         """A new memory that holds these patterns: a batch, or a single one.
 
         Fewer patterns than the model was trained for are written with shorter steps (see `ebmm.fewer`), which recalls
-        them better; `as_learned` keeps the steps as they are.
+        them better; `as_learned` keeps the steps as they are. `careful` tries several lengths of the steps and keeps
+        the best (see `ebmm.careful`): for patterns unlike those of training, in five times the time.
         """
         batch, _ = self._as_patterns(patterns, "patterns")
         load = None if as_learned else (self.trained or {}).get("patterns")
-        state = _write(for_fewer(self.model, len(batch), load), batch)
+        model = for_fewer(self.model, len(batch), load)
+        state = _write(carefully(model) if careful else model, batch)
         check_finite(state)
         return replace(self, state=state, patterns_stored=len(batch), stored_energies=None)
 

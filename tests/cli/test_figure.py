@@ -96,7 +96,7 @@ def test_digits_have_their_error_beside_that_of_blanking(model, capsys):
     report = drawn("digits", "--model", model, "--batches", "2")
     assert (report["data"], report["batches"], len(report["iterates"])) == ("mnist", 2, 2)
     printed = " ".join(capsys.readouterr().out.split())
-    assert f"4 MNIST digits in small: {report['error']['mean']:.1f} wrong pixels" in printed
+    assert f"4 MNIST digits written with care to small: {report['error']['mean']:.1f} wrong pixels" in printed
     assert f"{report['yardsticks']['blanked']['mean']:.1f} with the damage blanked" in printed
 
 

@@ -12,6 +12,7 @@ import tyro
 from jaxtyping import PRNGKeyArray
 from rich.console import Console
 
+from ..careful import carefully
 from ..checks import check_seed
 from ..data import DATASETS
 from ..data.binary import RandomBits
@@ -44,6 +45,7 @@ def evaluate(
     damage: str | None = None,
     split: str = "test",
     as_learned: bool = False,
+    careful: bool = False,
     read_steps: int | None = None,
     seed: int = 0,
     strengths: tuple[str, ...] = (),
@@ -66,6 +68,7 @@ def evaluate(
         damage: If not the paper's: block:SIZE, block:SIZE:noise, salt-and-pepper:RATE, bits:SHARE, or several with +.
         split: Part of the dataset.
         as_learned: Write fewer patterns than in training with the steps that were learned, not with shorter ones.
+        careful: Write with steps of several lengths and keep the best, for patterns unlike those of training.
         read_steps: To read in, if not as many as were learned; the last learned step is repeated.
         seed: Of the batches and of the damage.
         strengths: Damage to measure the error under as well, over a tenth of the batches.
@@ -85,14 +88,16 @@ def evaluate(
         protocol = chosen(on, memory, patterns=patterns, damage=damage)
         if memory is None and (energies or unlike):
             raise ValueError("--energies and --unlike need a model; give the folder of a saved one.")
+        if memory is None and careful:
+            raise ValueError("--careful needs a model; give a bundled one's name or the folder of a saved one.")
         if memory is None and read_steps is not None:
             raise ValueError("--read-steps needs a model; give a bundled one's name or the folder of a saved one.")
         episodes = protocol.episodes(split)
         others = {f"{name} images": patterns_of(name, like=episodes.source) for name in unlike}
-        measuring = Measuring(console, memory, episodes, protocol.metric, seed, as_learned, read_steps)
+        measuring = Measuring(console, memory, episodes, protocol.metric, seed, as_learned, careful, read_steps)
         measuring.check(batches, kinds)
         report = about(on, protocol, split, episodes.source, memory)
-        report |= {"shorter_steps": measuring.shorter_steps, "read_steps": read_steps}
+        report |= {"shorter_steps": measuring.shorter_steps, "careful": careful, "read_steps": read_steps}
         report |= measuring.errors(batches)
         if kinds:
             report |= measuring.strengths(kinds, max(batches // 10, 1))
@@ -112,13 +117,17 @@ class Measuring:
     metric: str
     seed: int
     as_learned: bool
+    careful: bool
     read_steps: int | None
 
     @property
     def model(self) -> AbstractMemoryModel | None:
         """As `Memory` takes it to write so many patterns and to read in so many steps."""
         written = self._written
-        return None if written is None else in_steps(written, self.read_steps)
+        if written is None:
+            return None
+        read = in_steps(written, self.read_steps)
+        return carefully(read) if self.careful else read
 
     @property
     def _written(self) -> AbstractMemoryModel | None:
@@ -156,6 +165,8 @@ class Measuring:
         title = f"{self.of.patterns} patterns, {self.of.damage.name}, {batches} batches"
         if self.shorter_steps:
             title += ", shorter write steps for fewer patterns"
+        if self.careful:
+            title += ", written with care"
         self.console.print(error_table(report, title=title, metric=self.metric))
         return {"batches": batches, **report}
 

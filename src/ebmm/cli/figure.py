@@ -14,6 +14,7 @@ import tyro
 from jaxtyping import PRNGKeyArray
 from rich.console import Console, RenderableType
 
+from ..careful import carefully
 from ..checks import check_seed
 from ..core.model import EBMM
 from ..core.rates import TERMS
@@ -136,29 +137,33 @@ def reading(asked: Asked) -> Drawn:
 
 
 def digits(asked: Asked) -> Drawn:
-    """The same for digits, which a model of Omniglot has never seen, and its error over batches of them."""
+    """The same for digits, which a model of Omniglot has never seen, and its error over batches of them.
+
+    Their strokes are thicker, and the learned write steps may go too far for them: they are written with care.
+    """
     from ..figures import recall_figure
 
     episodes, memory = asked.episodes("mnist"), asked.memory
     watch = bar(asked.console, "Measuring errors")
-    errors = measure_errors(memory.model, episodes, key=asked.key(0), batches=asked.batches, watch=watch)
+    model = carefully(memory.model)
+    errors = measure_errors(model, episodes, key=asked.key(0), batches=asked.batches, watch=watch)
     measured = error_report(errors, patterns=episodes.patterns, memory_size=memory.memory_size)
-    recalled = recalled_once(asked, episodes)
+    recalled = recalled_once(asked, episodes, careful=True)
     error, blanked = measured["error"], measured["yardsticks"]["blanked"]
     line = (
-        f"{episodes.patterns} MNIST digits in {memory.name}: {error['mean']:.1f} wrong pixels "
+        f"{episodes.patterns} MNIST digits written with care to {memory.name}: {error['mean']:.1f} wrong pixels "
         f"({error['low']:.1f} to {error['high']:.1f} over {asked.batches} batches); "
         f"{blanked['mean']:.1f} with the damage blanked, its place known"
     )
     trained = (memory.trained or {}).get("on")
     title = f"{line}\n{LEGEND if trained is None else f'the model was trained on {trained}; {LEGEND}'}"
-    report = asked.about("mnist", episodes) | {"batches": asked.batches, **measured} | traced(recalled)
+    report = asked.about("mnist", episodes) | {"batches": asked.batches, "careful": True, **measured} | traced(recalled)
     return Drawn(recall_figure(**recalled.shown(), title=title), report, (recalled.table(), line))
 
 
-def recalled_once(asked: Asked, episodes: Episodes) -> Recalled:
+def recalled_once(asked: Asked, episodes: Episodes, *, careful: bool = False) -> Recalled:
     with asked.console.status("Storing and recalling; the first time, compiling takes most of it"):
-        return recalled_from(asked.memory, episodes, asked.seed)
+        return recalled_from(asked.memory, episodes, asked.seed, careful=careful)
 
 
 def traced(recalled: Recalled) -> Report:

@@ -35,6 +35,7 @@ def write(
     out: Annotated[Path, tyro.conf.arg(aliases=["-o"])],
     model: str = DEFAULT_MODEL,
     ink: Ink = "dark",
+    careful: bool = True,
     force: bool = False,
 ) -> None:
     """Store images in a memory file. They are fitted into the model's size and, for drawings, made black and white.
@@ -44,6 +45,7 @@ def write(
         out: Where to save the memory; a name that ends in .safetensors.
         model: Name of a bundled model, or folder of a saved one.
         ink: Whether lines are darker than what they are drawn on, or lighter.
+        careful: Try write steps of several lengths and keep the best, as the images may be unlike those of training.
         force: Overwrite what is there.
     """
     console = Console()
@@ -64,7 +66,7 @@ def write(
             if note:
                 console.print(note, highlight=False, soft_wrap=True)
         with console.status("Writing; the first time, compiling takes most of it"):
-            memory = memory.write(given.patterns)
+            memory = memory.write(given.patterns, careful=careful)
             memory = replace(memory, stored_energies=energies_of(memory, given.patterns))
         memory.save(out)
     console.print(f"Stored {fullness(memory.trained, len(paths))}.", highlight=False)

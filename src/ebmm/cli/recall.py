@@ -18,6 +18,7 @@ from jaxtyping import PyTree
 from rich.console import Console
 from rich.table import Table
 
+from ..careful import carefully
 from ..checks import check_seed
 from ..data import OMNIGLOT_SAMPLE
 from ..data.binary import RandomBits
@@ -159,10 +160,10 @@ class Recalled:
         return {"columns": columns.reshape(*columns.shape[:2], *tile), "wrong": wrong, "energies": energies}
 
 
-def recalled_from(memory: Memory, episodes: Episodes, seed: int) -> Recalled:
+def recalled_from(memory: Memory, episodes: Episodes, seed: int, *, careful: bool = False) -> Recalled:
     """Write and read once each, compiled side by side beforehand, so that the seconds are those of the work."""
     episode: Episode = eqx.filter_jit(lambda episodes, key: episodes(key))(episodes, jax.random.key(seed))
-    model, start = memory.model, memory.state
+    model, start = carefully(memory.model) if careful else memory.model, memory.state
     write: Any = eqx.filter_jit(lambda model, patterns: model.write(patterns))
     read: Any = eqx.filter_jit(lambda model, state, queries, known: model.read(state, queries, known=known))
     with ThreadPoolExecutor(2) as threads:
