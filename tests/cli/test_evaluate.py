@@ -1,14 +1,18 @@
 """`ebmm evaluate` measures, prints, saves, and refuses what it cannot do."""
 
 import json
+from dataclasses import replace
 
 import jax
 import pytest
 
 import ebmm
+from ebmm.careful import carefully
 from ebmm.cli import main
 from ebmm.data.binary import strings
 from ebmm.energies import GatedRNN
+from ebmm.evaluation.errors import measure_errors
+from ebmm.evaluation.protocols import PROTOCOLS
 
 
 @pytest.fixture(scope="module")
@@ -109,3 +113,19 @@ def test_a_model_is_read_in_more_steps_than_it_has_learned(saved, tmp_path, caps
     assert "read step 4" in capsys.readouterr().out
     with pytest.raises(SystemExit, match="--read-steps needs a model"):
         main(["evaluate", "--on", "strings", "--read-steps", "4"])
+
+
+def test_a_model_is_written_with_care(saved, tmp_path, capsys):
+    out = tmp_path / "out.json"
+    main(
+        ["evaluate", str(saved), "--on", "strings", "--patterns", "4", "--batches", "2", "--careful", "--out", str(out)]
+    )
+    assert "written with care" in " ".join(capsys.readouterr().out.split())
+    report = json.loads(out.read_text())
+    model = carefully(ebmm.Memory.from_pretrained(saved).model)
+    episodes = replace(PROTOCOLS["strings"], patterns=4).episodes("test")
+    expected = measure_errors(model, episodes, key=jax.random.fold_in(jax.random.key(0), 0), batches=2)
+    assert report["careful"]
+    assert report["error"]["mean"] == pytest.approx(expected.read.mean())
+    with pytest.raises(SystemExit, match="--careful needs a model"):
+        main(["evaluate", "--on", "strings", "--careful"])
