@@ -61,11 +61,11 @@ def ship(
         **{cost: round(spent, 2) for cost, spent in cost_of(model).items()},
         "error": {
             "metric": first["metric"],
-            **{key: round(value, 2) for key, value in first["error"].items()},
+            **{key: round(value, 4) for key, value in first["error"].items()},
             "batches": first["batches"],
         },
         "error_by_patterns": {
-            str(report["patterns"]): round(report["error"]["mean"], 2)
+            str(report["patterns"]): round(report["error"]["mean"], 4)
             for report in sorted(reports, key=lambda report: report["patterns"])
         },
     }

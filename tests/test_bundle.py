@@ -36,7 +36,7 @@ def test_a_model_is_rounded_and_shipped_with_its_errors(script, tmp_path):
     cost = {"updates": 10, "minutes": 1.234, "compile_minutes": 0.5}
     Memory(small_rnn(), "small", trained={"on": "strings", "patterns": 4, **cost}).save_pretrained(tmp_path / "model")
     script.round_weights(tmp_path / "model", tmp_path / "rounded")
-    evaluations = tuple(report(tmp_path / "rounded", patterns, error) for patterns, error in ((4, 2.344), (2, 1.5)))
+    evaluations = tuple(report(tmp_path / "rounded", patterns, error) for patterns, error in ((4, 2.34444), (2, 1.5)))
     script.ship(tmp_path / "rounded", evaluation=evaluations, folder=tmp_path / "shipped")
     shipped, name = load_model(tmp_path / "shipped/small")
     assert name == "small"
@@ -45,8 +45,8 @@ def test_a_model_is_rounded_and_shipped_with_its_errors(script, tmp_path):
     assert trained is not None
     assert trained["patterns"] == 4
     assert {name: trained[name] for name in cost} == cost | {"minutes": 1.23}
-    assert trained["error"] == {"metric": "hamming", "mean": 2.34, "low": 1.34, "high": 3.34, "batches": 7}
-    assert trained["error_by_patterns"] == {"2": 1.5, "4": 2.34}
+    assert trained["error"] == {"metric": "hamming", "mean": 2.3444, "low": 1.3444, "high": 3.3444, "batches": 7}
+    assert trained["error_by_patterns"] == {"2": 1.5, "4": 2.3444}
 
 
 def test_an_evaluation_of_another_model_is_refused(script, tmp_path):
