@@ -67,8 +67,12 @@ wheel: .venv/dev
 
 check: lint types test wheel
 
+# The pages as they lie in the repository, so that links to results, examples and cards lead to pages too.
 docs: .venv/docs
+	@rm -rf build/pages; mkdir -p build/pages
+	@cp -r README.md CHANGELOG.md CONTRIBUTING.md CITATION.cff LICENSE docs results examples build/pages
+	@for card in src/ebmm/bundled_models/*/README.md; do mkdir -p "build/pages/$$(dirname $$card)"; cp $$card "build/pages/$$card"; done
 	@$(BIN)/zensical build --strict
 
 clean:
-	rm -rf .venv .cache dist site
+	rm -rf .venv .cache build dist site
