@@ -13,6 +13,7 @@ from ebmm.data.binary import strings
 from ebmm.energies import GatedRNN
 from ebmm.evaluation.errors import measure_errors
 from ebmm.evaluation.protocols import PROTOCOLS
+from ebmm.fewer import with_steps
 
 
 @pytest.fixture(scope="module")
@@ -116,16 +117,19 @@ def test_a_model_is_read_in_more_steps_than_it_has_learned(saved, tmp_path, caps
 
 
 def test_a_model_is_written_with_care(saved, tmp_path, capsys):
-    out = tmp_path / "out.json"
-    main(
-        ["evaluate", str(saved), "--on", "strings", "--patterns", "4", "--batches", "2", "--careful", "--out", str(out)]
-    )
+    """Its steps made ten times as long, so that they go too far and a shorter length is kept."""
+    out, folder = tmp_path / "out.json", tmp_path / "long"
+    model = with_steps(ebmm.Memory.from_pretrained(saved).model, 10.0)
+    ebmm.Memory(model, "long").save_pretrained(folder)
+    on = ["--on", "strings", "--patterns", "4", "--batches", "2"]
+    main(["evaluate", str(folder), *on, "--careful", "--out", str(out)])
     assert "written with care" in " ".join(capsys.readouterr().out.split())
     report = json.loads(out.read_text())
-    model = carefully(ebmm.Memory.from_pretrained(saved).model)
     episodes = replace(PROTOCOLS["strings"], patterns=4).episodes("test")
-    expected = measure_errors(model, episodes, key=jax.random.fold_in(jax.random.key(0), 0), batches=2)
+    key = jax.random.fold_in(jax.random.key(0), 0)
+    plain, expected = (measure_errors(each, episodes, key=key, batches=2) for each in (model, carefully(model)))
     assert report["careful"]
     assert report["error"]["mean"] == pytest.approx(expected.read.mean())
+    assert report["error"]["mean"] != pytest.approx(plain.read.mean())
     with pytest.raises(SystemExit, match="--careful needs a model"):
         main(["evaluate", "--on", "strings", "--careful"])
