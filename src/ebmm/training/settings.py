@@ -6,7 +6,7 @@ from typing import Literal
 from ..initial import CALIBRATED, PAPER, InitialRates
 from ..loops import Keep as Keep
 
-Optimizer = Literal["adamw", "muon"]
+Optimizer = Literal["adamw", "muon", "soap"]
 Precision = Literal["float32", "float16"]
 
 

@@ -23,6 +23,7 @@ from ..gradients import mean_of_clipped, norms
 from ..interface import AbstractMemoryModel, behind
 from .parallel import EPISODES, split_over
 from .settings import Settings
+from .soap import scale_by_soap
 
 STRIKES = 3  # exploded updates in a row: one may be due to its batch, so many are due to the model
 LAG = 50  # updates between the states that can be stepped back to: 50 to 100 back the edge is not near any more
@@ -105,6 +106,8 @@ def transformation(settings: Settings) -> optax.GradientTransformation:
     decay = optax.add_decayed_weights(settings.weight_decay)
     if settings.optimizer == "adamw":
         return optax.chain(clip, optax.scale_by_adam(), decay)
+    if settings.optimizer == "soap":
+        return optax.chain(clip, scale_by_soap(are_matrices), decay)
     muon = optax.contrib.muon(1.0, consistent_rms=0.2, muon_weight_dimension_numbers=matrices)
     return optax.chain(clip, muon, optax.scale(-1.0), decay)
 
@@ -124,6 +127,11 @@ def matrices(parameters: PyTree) -> PyTree:
         return None if is_vector else dense if array.ndim == 2 else convolution
 
     return jax.tree_util.tree_map_with_path(axes, parameters)
+
+
+def are_matrices(parameters: PyTree) -> PyTree:
+    """Where `matrices` has something to say."""
+    return jax.tree.map(lambda _, axes: axes is not None, parameters, matrices(parameters))
 
 
 def run_updates(
