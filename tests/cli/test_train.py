@@ -75,6 +75,7 @@ def test_a_length_that_makes_no_sense_is_refused(tmp_path, wrong):
         ["--from-patterns", "5"],
         ["--learning-rate", "0"],
         ["--learning-rate", "inf"],
+        ["--decay", "2"],
         ["--group", "0"],
         ["--held-out", "-1"],
         ["--copies", "0"],
@@ -95,7 +96,7 @@ def test_half_precision_is_for_energies(tmp_path):
 
 def test_it_learns_as_told(tmp_path, capsys):
     out = tmp_path / "run"
-    told = ["--from-patterns", "3", "--optimizer", "muon", "--learning-rate", "0.002"]
+    told = ["--from-patterns", "3", "--optimizer", "soap", "--learning-rate", "0.002", "--decay", "1.0"]
     told += ["--precision", "float16", "--group", "2", "--copies", "2", "--held-out", "0"]
     main(["train", "short", "--out", str(out), *told, "--minutes", "0"])
     printed = " ".join(capsys.readouterr().out.split())
@@ -103,7 +104,7 @@ def test_it_learns_as_told(tmp_path, capsys):
     experiment = json.loads((out / "config.json").read_text())["experiment"]
     settings = experiment["settings"]
     assert experiment["held_out"] == 0
-    assert (settings["optimizer"], settings["learning_rate"]) == ("muon", 0.002)
+    assert (settings["optimizer"], settings["learning_rate"], settings["decay"]) == ("soap", 0.002, 1.0)
     assert (settings["precision"], settings["group"], settings["copies"]) == ("float16", 2, 2)
     assert [stage["patterns"] for stage in settings["stages"]] == [4]
 

@@ -78,6 +78,7 @@ def train(
     stages: tuple[str, ...] = (),
     optimizer: Optimizer | None = None,
     learning_rate: float | None = None,
+    decay: float | None = None,
     precision: Precision | None = None,
     group: int | None = None,
     copies: int | None = None,
@@ -101,6 +102,7 @@ def train(
         stages: In place of the experiment's own, as PATTERNSxEPISODES:UPDATES, such as 8x16:4000 64x8:20000.
         optimizer: In place of the experiment's own.
         learning_rate: In place of the experiment's own.
+        decay: Over this last share of the run it falls to zero, in place of the experiment's own; 1 is all of it.
         precision: Of the energy's own arithmetic, in place of the experiment's own.
         group: So many episodes share a gradient, in place of the experiment's own number.
         copies: So many damaged copies of each pattern are read, in place of the experiment's own number.
@@ -114,7 +116,7 @@ def train(
             check_tensorboard()
         join_cluster()
         experiment = lasting(times_as_many(staged(named(name), stages), times), updates, within)
-        experiment = learning(experiment, from_patterns, optimizer, learning_rate, precision, group, copies)
+        experiment = learning(experiment, from_patterns, optimizer, learning_rate, decay, precision, group, copies)
         experiment = watching(experiment, held_out)
         if fresh and start is not None:
             raise ValueError("got --fresh and --start; expected one of them.")
@@ -148,6 +150,7 @@ def train(
             "stages": " ".join(stages) or None,
             "optimizer": optimizer,
             "learning-rate": learning_rate,
+            "decay": decay,
             "precision": precision,
             "group": group,
             "copies": copies,
@@ -243,6 +246,7 @@ def learning(
     from_patterns: int | None,
     optimizer: Optimizer | None,
     learning_rate: float | None,
+    decay: float | None,
     precision: Precision | None,
     group: int | None,
     copies: int | None,
@@ -257,6 +261,8 @@ def learning(
         settings = replace(settings, stages=stages)
     if learning_rate is not None and not 0 < learning_rate < math.inf:
         raise ValueError(f"--learning-rate {learning_rate}: expected a positive number.")
+    if decay is not None and not 0 <= decay <= 1:
+        raise ValueError(f"--decay {decay}: expected a share from 0 to 1.")
     if precision == "float16" and experiment.network in SYSTEMS:
         raise ValueError(f"--precision float16: {experiment.network} is no energy; expected float32 for it.")
     if group is not None and group < 1:
@@ -267,6 +273,7 @@ def learning(
         settings,
         optimizer=optimizer or settings.optimizer,
         learning_rate=settings.learning_rate if learning_rate is None else learning_rate,
+        decay=settings.decay if decay is None else decay,
         precision=precision or settings.precision,
         group=settings.group if group is None else group,
         copies=settings.copies if copies is None else copies,
