@@ -37,6 +37,8 @@ class Settings:
     learning_rate: float = 3e-4
     step_size_factor: float = 3.0
     """The learned step sizes of writing and reading move so many times faster than the weights."""
+    vector_factor: float = 1.0
+    """Biases, scales, offsets and the last layer, all that is no matrix, move so many times as fast as the matrices."""
     weight_decay: float = 1e-6
     clip: float | None = 1.0
     """Of the norm of the mean gradient."""
