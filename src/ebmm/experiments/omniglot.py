@@ -62,7 +62,6 @@ OMNIGLOT = (
             ),
             optimizer="soap",
             learning_rate=3e-3,
-            vector_factor=0.2,  # a step of theirs costs far more than one of the matrices
             copies=4,
             group=4,
             augment=True,
