@@ -1,4 +1,4 @@
-"""AdamW and Muon at several learning rates, and damaged copies to learn from, on small drawings.
+"""AdamW, Muon and SOAP at several learning rates, and damaged copies to learn from, on small drawings.
 
     python benchmarks/optimizers.py --optimizers muon --rates 3e-3 1e-2 --out muon.json
     python benchmarks/optimizers.py --optimizers muon --rates 1e-2 --copies 1 4 --out copies.json
@@ -77,7 +77,6 @@ def main(
     optimizers: tuple[Optimizer, ...] = ("adamw", "muon"),
     rates: tuple[float, ...] = (1e-3, 3e-3, 1e-2),
     copies: tuple[int, ...] = (1,),
-    vector_factor: float = 1.0,
     updates: int = 1500,
     every: int = 250,
     seed: int = 0,
@@ -91,7 +90,6 @@ def main(
             optimizer=optimizer,
             learning_rate=rate,
             copies=of_each,
-            vector_factor=vector_factor,
             group=4,
         )
         about, began = {"optimizer": optimizer, "rate": rate, "copies": of_each}, time.perf_counter()
@@ -99,8 +97,7 @@ def main(
         rows.append(about | {"seconds": time.perf_counter() - began, "curve": curve})
         print(optimizer, rate, of_each, curve[-1], flush=True)
         if out:
-            report = {"updates": updates, "vector_factor": vector_factor, **provenance(seed=seed), "rows": rows}
-            write_whole({out: as_json(report)})
+            write_whole({out: as_json({"updates": updates, **provenance(seed=seed), "rows": rows})})
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""AdamW and Muon on strings, by the width of the network and by the damaged copies to learn from.
+"""AdamW, Muon and SOAP on strings, by the width of the network and by the damaged copies to learn from.
 
     python benchmarks/optimizers_on_strings.py --units 256 --optimizers adamw muon --out strings.json
     python benchmarks/optimizers_on_strings.py --units 64 --optimizers adamw --copies 1 4 --updates 2000

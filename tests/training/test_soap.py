@@ -8,9 +8,11 @@ import optax
 import pytest
 
 from ebmm.layers import ResBlock
+from ebmm.training.checkpoint import Checkpoints, Snapshot
+from ebmm.training.progress import Progress
 from ebmm.training.settings import Settings, Stage
 from ebmm.training.soap import scale_by_soap
-from ebmm.training.update import are_matrices, transformation
+from ebmm.training.update import Learner, are_matrices, transformation
 
 ROWS, COLUMNS = 6, 4
 
@@ -103,3 +105,13 @@ def test_the_state_keeps_its_types(shallow):
     assert jax.tree.structure(before) == jax.tree.structure(after)
     for one, other in zip(jax.tree.leaves(before), jax.tree.leaves(after), strict=True):
         assert (one.shape, one.dtype, one.weak_type) == (other.shape, other.dtype, other.weak_type)
+
+
+def test_its_state_survives_a_checkpoint(shallow, tmp_path):
+    learner = Learner.of(shallow, Settings(updates=9, stages=(Stage(4, 3, 9),), optimizer="soap"))
+    moved = jax.tree.map(lambda leaf: leaf + 1 if eqx.is_inexact_array(leaf) else leaf, learner)
+    checkpoints = Checkpoints(tmp_path, "fingerprint")
+    checkpoints.save(Snapshot(moved, Progress()), [Snapshot(learner, Progress())])
+    loaded, _ = checkpoints.load(learner)
+    for found, expected in zip(*map(jax.tree.leaves, (loaded.learner.optimizer, moved.optimizer)), strict=True):
+        np.testing.assert_array_equal(found, expected)

@@ -140,13 +140,6 @@ def test_a_convolution_is_a_matrix_from_all_inputs_to_its_outputs():
         np.testing.assert_allclose(jnp.abs(vector), jnp.abs(vector).ravel()[0], rtol=1e-3)
 
 
-def test_what_is_no_matrix_may_move_slower_and_step_sizes_faster(shallow):
-    found = update.factors(eqx.filter(shallow, eqx.is_inexact_array), settings(vector_factor=0.1, step_size_factor=3.0))
-    assert found.energy.memory.weight == 1.0
-    assert found.energy.memory.bias == found.energy.out.weight == 0.1
-    assert found.write_rates.raw == found.read_rates.momenta.logits == 3.0
-
-
 def gradient_in(precision, model, sample, **changes):
     """What an update steps along with a plain step of length 1 and no optimizer; how many episodes were dropped."""
     chosen = settings(precision=precision, weight_decay=0.0, average=None, **changes)

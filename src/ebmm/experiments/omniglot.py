@@ -60,7 +60,7 @@ OMNIGLOT = (
                 Stage(32, 4, 3_500),
                 Stage(64, 4, 40_000),
             ),
-            optimizer="soap",
+            optimizer="muon",
             learning_rate=3e-3,
             copies=4,
             group=4,

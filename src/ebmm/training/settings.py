@@ -33,12 +33,12 @@ class Settings:
     minutes: float | None = None
     """Of training, in place of `updates`: the learning rate is planned by the clock, for a machine of unknown speed."""
     optimizer: Optimizer = "adamw"
-    """Muon takes steps of one size in all directions of a weight matrix; what is no matrix is left to Adam."""
+    """Muon takes steps of one size in all directions of a weight matrix, SOAP is Adam in the directions that its
+    gradients are made of; what is no matrix is left to Adam.
+    """
     learning_rate: float = 3e-4
     step_size_factor: float = 3.0
     """The learned step sizes of writing and reading move so many times faster than the weights."""
-    vector_factor: float = 1.0
-    """Biases, scales, offsets and the last layer, all that is no matrix, move so many times as fast as the matrices."""
     weight_decay: float = 1e-6
     clip: float | None = 1.0
     """Of the norm of the mean gradient."""

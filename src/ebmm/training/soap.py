@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float, Int, PyTree
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
-product = partial(jnp.matmul, precision="highest")  # TF32 would leave the bases far from orthogonal
+product = partial(jnp.matmul, precision="highest")  # in TF32, to turn there and back would lose the small numbers
 
 
 class Basis(NamedTuple):
@@ -31,9 +31,17 @@ class Basis(NamedTuple):
     def seen(self, moment: Float[Array, "size size"], decay: float) -> "Basis":
         return Basis(decay * self.moment + (1 - decay) * moment, self.directions)
 
-    def turned(self) -> "Basis":
-        """With one step of orthogonal iteration towards the eigenvectors of the moment, the largest first."""
-        return Basis(self.moment, jnp.linalg.qr(product(self.moment, self.directions))[0])
+    def turned(self, is_due: Bool[Array, ""]) -> "Basis":
+        """If it is due, with one step of orthogonal iteration towards the eigenvectors of the moment."""
+
+        def renewed(basis: Basis) -> Float[Array, "size size"]:
+            return jnp.linalg.qr(product(basis.moment, basis.directions))[0]
+
+        return Basis(self.moment, jax.lax.cond(is_due, renewed, lambda basis: basis.directions, self))
+
+
+Bases = tuple[Basis | None, Basis | None]
+"""Of both sides; None for one that is not turned."""
 
 
 class Moments(NamedTuple):
@@ -42,8 +50,8 @@ class Moments(NamedTuple):
     mean: Array
     """In the parameter's own shape, so that it outlives a change of basis."""
     square: Array
-    """In the two bases, if there are any."""
-    bases: tuple[Basis, Basis] | None
+    """As a matrix, in the two bases."""
+    bases: Bases
 
 
 class SoapState(NamedTuple):
@@ -52,27 +60,25 @@ class SoapState(NamedTuple):
 
 
 def scale_by_soap(
-    is_matrix: Callable[[PyTree], PyTree],
+    is_turned: Callable[[PyTree], PyTree],
     *,
     mean_decay: float = 0.95,
     square_decay: float = 0.99,
     epsilon: float = 1e-8,
     every: int = 10,
 ) -> optax.GradientTransformation:
-    """Adam for all parameters; for those that `is_matrix` marks, in bases that are renewed after every so many updates.
+    """Adam for all parameters; for those that `is_turned` marks, in bases that are renewed after every so many updates.
 
     A convolution's kernel is a matrix of all that it reads by all that it gives.
     """
 
     def init(params: PyTree) -> SoapState:
-        def moments(parameter: Array, marked: bool) -> Moments:
-            if not marked:
-                return Moments(jnp.zeros_like(parameter), jnp.zeros_like(parameter), None)
-            matrix = as_matrix(parameter)
-            bases = (Basis.plain(matrix.shape[0], matrix.dtype), Basis.plain(matrix.shape[1], matrix.dtype))
-            return Moments(jnp.zeros_like(parameter), jnp.zeros_like(matrix), bases)
+        def moments(parameter: Array, turned: bool) -> Moments:
+            matrix = jnp.zeros_like(as_matrix(parameter))
+            left, right = (Basis.plain(size, matrix.dtype) if turned and size > 1 else None for size in matrix.shape)
+            return Moments(jnp.zeros_like(parameter), matrix, (left, right))
 
-        return SoapState(jnp.array(0, jnp.int32), jax.tree.map(moments, params, is_matrix(params)))
+        return SoapState(jnp.array(0, jnp.int32), jax.tree.map(moments, params, is_turned(params)))
 
     def update(updates: PyTree, state: Any, params: PyTree = None) -> tuple[PyTree, SoapState]:
         steps = state.steps + 1
@@ -81,21 +87,19 @@ def scale_by_soap(
 
         def step(gradient: Array, before: Moments) -> tuple[Array, Moments]:
             mean = mean_decay * before.mean + (1 - mean_decay) * gradient
-            seen = turned_into(before.bases, gradient)
+            seen, expected = (turned_into(before.bases, as_matrix(each)) for each in (gradient, mean))
             square = square_decay * before.square + (1 - square_decay) * seen**2
-            scale = jnp.sqrt(square / unbiased_square) + epsilon
-            change = turned_back(before.bases, turned_into(before.bases, mean) / unbiased_mean / scale, gradient.shape)
-            return change, Moments(mean, square, renewed(before.bases, gradient))
+            change = expected / unbiased_mean / (jnp.sqrt(square / unbiased_square) + epsilon)
+            change = turned_back(before.bases, change).reshape(gradient.shape)
+            return change, Moments(mean, square, renewed(before.bases, as_matrix(gradient)))
 
-        def renewed(bases: tuple[Basis, Basis] | None, gradient: Array) -> tuple[Basis, Basis] | None:
-            if bases is None:
-                return None
-            matrix, (left, right) = as_matrix(gradient), bases
-            bases = (
-                left.seen(product(matrix, matrix.T), square_decay),
-                right.seen(product(matrix.T, matrix), square_decay),
-            )
-            return jax.lax.cond(is_due, lambda both: (both[0].turned(), both[1].turned()), lambda both: both, bases)
+        def renewed(bases: Bases, matrix: Float[Array, "rows columns"]) -> Bases:
+            left, right = bases
+            if left is not None:
+                left = left.seen(product(matrix, matrix.T), square_decay).turned(is_due)
+            if right is not None:
+                right = right.seen(product(matrix.T, matrix), square_decay).turned(is_due)
+            return left, right
 
         leaves, structure = jax.tree.flatten(updates)
         pairs = [step(*each) for each in zip(leaves, structure.flatten_up_to(state.moments), strict=True)]
@@ -106,18 +110,16 @@ def scale_by_soap(
 
 
 def as_matrix(array: Array) -> Float[Array, "rows columns"]:
-    return array.reshape(-1, array.shape[-1])
+    return array.reshape(-1, array.shape[-1]) if array.ndim else array.reshape(1, 1)
 
 
-def turned_into(bases: tuple[Basis, Basis] | None, array: Array) -> Array:
-    if bases is None:
-        return array
+def turned_into(bases: Bases, matrix: Float[Array, "rows columns"]) -> Float[Array, "rows columns"]:
     left, right = bases
-    return product(product(left.directions.T, as_matrix(array)), right.directions)
+    matrix = matrix if left is None else product(left.directions.T, matrix)
+    return matrix if right is None else product(matrix, right.directions)
 
 
-def turned_back(bases: tuple[Basis, Basis] | None, array: Array, shape: tuple[int, ...]) -> Array:
-    if bases is None:
-        return array
+def turned_back(bases: Bases, matrix: Float[Array, "rows columns"]) -> Float[Array, "rows columns"]:
     left, right = bases
-    return product(product(left.directions, array), right.directions.T).reshape(shape)
+    matrix = matrix if left is None else product(left.directions, matrix)
+    return matrix if right is None else product(matrix, right.directions.T)

@@ -305,14 +305,12 @@ def _arrays(learner: Learner) -> PyTree:
 
 
 def factors(parameters: PyTree, settings: Settings) -> PyTree:
-    """By how much faster than the matrices each parameter moves."""
+    """By how much faster than the weights each parameter moves."""
 
-    def factor(path: Any, _: Array, is_matrix: bool) -> float:
-        if getattr(path[0], "name", None) in STEP_SIZES:
-            return settings.step_size_factor
-        return 1.0 if is_matrix else settings.vector_factor
+    def factor(path: Any, _: Array) -> float:
+        return settings.step_size_factor if getattr(path[0], "name", None) in STEP_SIZES else 1.0
 
-    return jax.tree_util.tree_map_with_path(factor, parameters, are_matrices(parameters))
+    return jax.tree_util.tree_map_with_path(factor, parameters)
 
 
 def averaged(average: PyTree, parameters: PyTree, settings: Settings) -> PyTree:
