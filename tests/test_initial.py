@@ -9,7 +9,7 @@ from conftest import images, small_conv, small_rnn, strings
 
 from ebmm import CALIBRATED, PAPER, InitialRates, new_model
 from ebmm.core.writing import writing_gradients
-from ebmm.energies import GatedRNN
+from ebmm.energies import GatedRNN, ResNetConv
 
 
 def norm(tree):
@@ -31,6 +31,18 @@ def test_fitted_rates_move_layers_and_patterns_by_the_chosen_shares(float64, mak
     first_step = model.read_rates.rates()[0] * np.sqrt(np.mean(slopes**2))
     np.testing.assert_allclose(first_step, CALIBRATED.read * half_range, rtol=1e-6)
     np.testing.assert_allclose(model.read_rates.momenta()[0], CALIBRATED.momentum, rtol=1e-6)
+
+
+def test_a_blank_image_does_not_spoil_the_rates():
+    """Every layer norm lifts what is constant by 1 / √1e-5, so that its slopes are steep beyond measure."""
+    energy = ResNetConv(image_shape=(8, 8, 1), memory_width=1, channels=2, hidden=4, dense=8, key=jax.random.key(0))
+    patterns = jnp.asarray(images(5, 8, 8, 1))
+    blank = patterns.at[2].set(0.0)
+    steep = jnp.linalg.norm(jax.grad(energy)(blank[2]))
+    assert not steep < 1000 * jnp.linalg.norm(jax.grad(energy)(blank[0]))
+    usual, found = (new_model(energy, each) for each in (patterns, blank))
+    np.testing.assert_allclose(jnp.log(found.read_rates.rates()), jnp.log(usual.read_rates.rates()), atol=1)
+    np.testing.assert_allclose(jnp.log(found.write_rates()), jnp.log(usual.write_rates()), atol=2)
 
 
 def test_without_a_domain_the_patterns_give_the_range(float64):

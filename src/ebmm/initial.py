@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from .checks import as_patterns, check_energy
 from .core.energy import Energy, Where, writable_layers
@@ -67,6 +67,9 @@ def initial_rates(
     write = jnp.tile(jnp.array([initial.energy, initial.gradient, initial.prior]), (len(layers), 1))
     read = jnp.asarray(initial.read)
     if initial.relative:
+        slopes = jax.vmap(jax.grad(energy))(patterns)
+        usual = usual_ones(slopes)
+        patterns, slopes = patterns[usual], slopes[usual]
         gradients = writing_gradients(energy, where, layers, patterns)
         norms = jnp.array([[optax.tree.norm(layer) for layer in trees] for trees in (layers, *gradients)])
         # A layer that starts at zero is measured by the size that the others would give it.
@@ -76,12 +79,24 @@ def initial_rates(
         fitted = write[:, :2] * (moved / (write_steps * norms[1:])).T
         write = write.at[:, :2].set(jnp.where(norms[1:].T > 0, fitted, 1e-4))
         half_range = jnp.std(patterns) if domain is None else (domain[1] - domain[0]) / 2
-        slopes = jax.vmap(jax.grad(energy))(patterns)
         read = read * half_range / jnp.sqrt(jnp.mean(slopes**2))
     write, read = (jnp.clip(rates, 1e-8, 1e3) for rates in (write, read))  # neither 0 nor infinite
     return WriteRates.starting_at(write, steps=write_steps), ReadRates.starting_at(
         rate=read, momentum=initial.momentum, decay=initial.decay, steps=read_steps
     )
+
+
+STEEP = 1000.0  # slopes of small drawings go up to 13 times their median; that of a blank one was beyond float32
+
+
+def usual_ones(slopes: Float[Array, "n *pattern"]) -> Int[Array, " n"]:
+    """The places of all patterns, those of the steepest, `STEEP` times the median and more, taken by the median's.
+
+    Rates fitted to a batch with one blank image would be too small to learn anything from.
+    """
+    sizes = jnp.sqrt(jnp.sum(slopes.reshape(len(slopes), -1) ** 2, axis=1))
+    middle = jnp.argsort(sizes)[len(sizes) // 2]
+    return jnp.where(sizes < STEEP * sizes[middle], jnp.arange(len(sizes)), middle)
 
 
 def new_model(
