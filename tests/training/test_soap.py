@@ -35,7 +35,7 @@ def changes(optimizer, steps):
 
 
 def in_numpy(steps, *, mean_decay, square_decay, epsilon, every):
-    """The published algorithm, written down once more in float64."""
+    """The algorithm, written down once more in float64."""
     mean = square = left_moment = right_moment = np.zeros((COLUMNS, COLUMNS))
     left = right = np.eye(COLUMNS)
     found = []
@@ -52,7 +52,7 @@ def in_numpy(steps, *, mean_decay, square_decay, epsilon, every):
 
 
 @pytest.mark.usefixtures("float64")
-def test_it_is_the_published_algorithm():
+def test_it_agrees_with_numpy():
     # Square, so that no direction is without a gradient, which the first bases would be free to turn.
     steps, *_ = gradients(12, shape=(COLUMNS, COLUMNS))
     chosen = {"mean_decay": 0.8, "square_decay": 0.9, "epsilon": 1e-6, "every": 4}

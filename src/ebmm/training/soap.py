@@ -4,6 +4,8 @@ The gradients of one weight matrix differ by orders of magnitude from direction 
 that bear the shortest steps. Adam sees single weights, over which every such direction is spread, and Muon steps
 equally far along all singular directions, the longest too. Here the gradient G is turned into the eigenvectors of the
 running means of G Gᵀ and Gᵀ G first, where each number is nearly a direction of its own, and Adam does the rest.
+Unlike in the publication, the bases start as they are and are renewed at each of the first updates, none of which is
+left out.
 """
 
 from collections.abc import Callable
