@@ -79,17 +79,20 @@ class AbstractMemoryModel(eqx.Module):
         *,
         known: Bool[Array, "copies_of_n *pattern"] | None = None,
         key: PRNGKeyArray | None = None,
+        last_steps: int | None = None,
     ) -> tuple[Float[Array, ""], Float[Array, "copies_of_n *pattern"]]:
         """What an episode costs in training, and what is recalled in it.
 
-        The patterns are written, the queries read, and the squared error is summed over all iterates,
-        Σₖ 1/N Σᵢ ‖xᵢ − xᵢ⁽ᵏ⁾‖². Queries may be several copies of all patterns, one after the other; then the mean is
-        over all of them. A system with a training objective of its own replaces this.
+        The patterns are written, the queries read, and the squared error is summed over all iterates, or over those of
+        the last steps alone, Σₖ 1/N Σᵢ ‖xᵢ − xᵢ⁽ᵏ⁾‖². Queries may be several copies of all patterns, one after the
+        other; then the mean is over all of them. A system with a training objective of its own replaces this, and has
+        no use for `last_steps`.
         """
         write_key, read_key = (None, None) if key is None else jax.random.split(key)
         out = self.read(self.write(patterns, key=write_key), queries, known=known, key=read_key)
         wanted = behind(queries, patterns)
-        return jnp.sum((out.trajectory - wanted) ** 2) / len(queries), out.patterns
+        counted = out.trajectory if last_steps is None else out.trajectory[-last_steps:]
+        return jnp.sum((counted - wanted) ** 2) / len(queries), out.patterns
 
 
 def behind(

@@ -79,6 +79,8 @@ def test_a_length_that_makes_no_sense_is_refused(tmp_path, wrong):
         ["--group", "0"],
         ["--held-out", "-1"],
         ["--copies", "0"],
+        ["--last-steps", "0"],
+        ["--last-steps", "3"],
         ["--stages", "8x16"],
     ],
 )
@@ -94,10 +96,16 @@ def test_half_precision_is_for_energies(tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+def test_systems_that_are_no_energy_learn_from_all_that_they_recall(tmp_path):
+    with pytest.raises(SystemExit, match="MANN is no energy"):
+        main(["train", "binary-16-mann", "--out", str(tmp_path / "run"), "--last-steps", "1"])
+    assert not (tmp_path / "run").exists()
+
+
 def test_it_learns_as_told(tmp_path, capsys):
     out = tmp_path / "run"
     told = ["--from-patterns", "3", "--optimizer", "soap", "--learning-rate", "0.002", "--decay", "1.0"]
-    told += ["--precision", "float16", "--group", "2", "--copies", "2", "--held-out", "0"]
+    told += ["--precision", "float16", "--group", "2", "--copies", "2", "--last-steps", "1", "--held-out", "0"]
     main(["train", "short", "--out", str(out), *told, "--minutes", "0"])
     printed = " ".join(capsys.readouterr().out.split())
     assert f"--seed 0 {' '.join(told)} --resume" in printed
@@ -106,6 +114,7 @@ def test_it_learns_as_told(tmp_path, capsys):
     assert experiment["held_out"] == 0
     assert (settings["optimizer"], settings["learning_rate"], settings["decay"]) == ("soap", 0.002, 1.0)
     assert (settings["precision"], settings["group"], settings["copies"]) == ("float16", 2, 2)
+    assert settings["last_steps"] == 1
     assert [stage["patterns"] for stage in settings["stages"]] == [4]
 
 

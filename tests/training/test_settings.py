@@ -41,7 +41,16 @@ def test_the_papers_preset_has_the_papers_numbers_and_nothing_else():
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"stages": ()}, {"updates": 0}, {"snapshot": 0}, {"decay": 1.5}, {"warm_up": -1}, {"minutes": 0.0}, {"copies": 0}],
+    [
+        {"stages": ()},
+        {"updates": 0},
+        {"snapshot": 0},
+        {"decay": 1.5},
+        {"warm_up": -1},
+        {"minutes": 0.0},
+        {"copies": 0},
+        {"last_steps": 0},
+    ],
 )
 def test_settings_that_make_no_sense_are_refused(wrong):
     with pytest.raises(ValueError, match="expected"):

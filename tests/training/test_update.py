@@ -90,6 +90,25 @@ def test_several_copies_of_each_pattern_share_what_is_written(shallow, string_ep
     assert report.error[0] == pytest.approx(np.mean(errors), abs=1e-4)
 
 
+def test_the_last_read_steps_alone_may_count(shallow, string_episodes):
+    chosen = settings(group=4, last_steps=1)
+    _, report = run(Learner.of(shallow, chosen), string_episodes, chosen)
+    losses, gradients = [], []
+    for key in jax.random.split(jax.random.fold_in(jax.random.key(5), 0), 4):
+        patterns, queries, known = string_episodes(jax.random.split(key)[0])
+
+        def last_error(model, patterns=patterns, queries=queries, known=known):
+            return jnp.mean(
+                jnp.sum((model.read(model.write(patterns), queries, known=known).patterns - patterns) ** 2, 1)
+            )
+
+        loss, gradient = eqx.filter_value_and_grad(last_error)(shallow)
+        losses.append(loss)
+        gradients.append(jnp.concatenate([leaf.ravel() for leaf in jax.tree.leaves(gradient)]))
+    assert report.loss[0] == pytest.approx(float(np.mean(losses)), rel=1e-4)
+    assert report.norm[0] == pytest.approx(float(jnp.linalg.norm(sum(gradients) / 4)), rel=1e-3)
+
+
 def test_what_comes_out_has_the_types_that_went_in(shallow, string_episodes, calm):
     """Down to weak types: otherwise the second call would be compiled once more."""
     learner = Learner.of(shallow, calm)

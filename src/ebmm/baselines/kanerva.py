@@ -143,6 +143,7 @@ class KanervaMachine(AbstractMemoryModel):
         *,
         known: Bool[Array, "copies_of_n *pattern"] | None = None,
         key: PRNGKeyArray | None = None,
+        last_steps: int | None = None,
     ) -> tuple[Float[Array, ""], Float[Array, "copies_of_n *pattern"]]:
         """Minus the lower bound on the likelihood of the undamaged patterns, and minus that of the plain
         auto-encoder, which keeps codes worth storing; for each pattern. Recalled is the first step of a read.

@@ -113,6 +113,7 @@ class VAE(AbstractMemoryModel):
         *,
         known: Bool[Array, "copies_of_n *pattern"] | None = None,
         key: PRNGKeyArray | None = None,
+        last_steps: int | None = None,
     ) -> tuple[Float[Array, ""], Float[Array, "copies_of_n *pattern"]]:
         """Minus the lower bound on the likelihood of the undamaged patterns, with one sample each.
 

@@ -82,6 +82,7 @@ def train(
     precision: Precision | None = None,
     group: int | None = None,
     copies: int | None = None,
+    last_steps: int | None = None,
     held_out: int | None = None,
     tensorboard: bool = False,
 ) -> None:
@@ -106,6 +107,7 @@ def train(
         precision: Of the energy's own arithmetic, in place of the experiment's own.
         group: So many episodes share a gradient, in place of the experiment's own number.
         copies: So many damaged copies of each pattern are read, in place of the experiment's own number.
+        last_steps: Only the last so many read steps count in the loss, in place of the experiment's own number.
         held_out: Test batches to watch at every snapshot, in place of the experiment's own number; 0 saves their time.
         tensorboard: Write the metrics for TensorBoard as well.
     """
@@ -116,7 +118,9 @@ def train(
             check_tensorboard()
         join_cluster()
         experiment = lasting(times_as_many(staged(named(name), stages), times), updates, within)
-        experiment = learning(experiment, from_patterns, optimizer, learning_rate, decay, precision, group, copies)
+        experiment = learning(
+            experiment, from_patterns, optimizer, learning_rate, decay, precision, group, copies, last_steps
+        )
         experiment = watching(experiment, held_out)
         if fresh and start is not None:
             raise ValueError("got --fresh and --start; expected one of them.")
@@ -154,6 +158,7 @@ def train(
             "precision": precision,
             "group": group,
             "copies": copies,
+            "last-steps": last_steps,
             "held-out": held_out,
         }
         more = "".join(f" --{option} {value}" for option, value in given.items() if value is not None)
@@ -250,6 +255,7 @@ def learning(
     precision: Precision | None,
     group: int | None,
     copies: int | None,
+    last_steps: int | None,
 ) -> Experiment:
     """The experiment with these of its settings changed."""
     settings = experiment.settings
@@ -269,6 +275,10 @@ def learning(
         raise ValueError(f"--group {group}: expected at least 1.")
     if copies is not None and copies < 1:
         raise ValueError(f"--copies {copies}: expected at least 1.")
+    if last_steps is not None and not 1 <= last_steps <= experiment.steps:
+        raise ValueError(f"--last-steps {last_steps}: expected 1 to {experiment.steps}, the read steps there are.")
+    if last_steps is not None and experiment.network in SYSTEMS:
+        raise ValueError(f"--last-steps: {experiment.network} is no energy, and learns from all that it recalls.")
     settings = replace(
         settings,
         optimizer=optimizer or settings.optimizer,
@@ -277,6 +287,7 @@ def learning(
         precision=precision or settings.precision,
         group=settings.group if group is None else group,
         copies=settings.copies if copies is None else copies,
+        last_steps=settings.last_steps if last_steps is None else last_steps,
     )
     return replace(experiment, settings=settings)
 

@@ -48,6 +48,10 @@ class Settings:
     """Damaged copies of each pattern that an episode reads: the noise of a gradient is due to the damage more than to
     what is stored, and reading costs less than writing.
     """
+    last_steps: int | None = None
+    """Of the read steps, so many count in the loss, from the last on; None is all of them, as in the paper. What a
+    trained model gains in its first step it loses in its last.
+    """
     group: int = 1
     """So many episodes count as one for that: their common gradient is faster than one each."""
     cotangent_limit: float | None = 1000.0
@@ -89,6 +93,8 @@ class Settings:
                 f"{self.copies} copies, a warm-up of {self.warm_up} and a decay over {self.decay} of them; expected "
                 "positive counts and a share."
             )
+        if self.last_steps is not None and self.last_steps < 1:
+            raise ValueError(f"got {self.last_steps} last read steps to count; expected at least one, or None for all.")
         if self.minutes is not None and not self.minutes > 0:
             raise ValueError(f"got {self.minutes} minutes; expected more than 0.")
 

@@ -197,7 +197,9 @@ def one_update(
     def of_episodes(parameters: PyTree, sample: Episodes, keys: Key[Array, " episodes"]) -> tuple[Any, ...]:
         def of_group(parameters: PyTree, keys: Key[Array, " group"]) -> tuple[Array, tuple[Array, Array]]:
             model = in_fastest_form(eqx.combine(parameters, rest), settings)
-            losses, errors = jax.vmap(lambda key: episode_objective(model, sample, metric, key))(keys)
+            losses, errors = jax.vmap(lambda key: episode_objective(model, sample, metric, key, settings.last_steps))(
+                keys
+            )
             # A sum, so that what is clipped on the way back is an episode's, whatever the group.
             return scale * jnp.sum(losses), (losses, errors)
 
@@ -290,12 +292,12 @@ def in_fastest_form(model: AbstractMemoryModel, settings: Settings) -> AbstractM
 
 
 def episode_objective(
-    model: AbstractMemoryModel, sample: Episodes, metric: str, key: PRNGKeyArray
+    model: AbstractMemoryModel, sample: Episodes, metric: str, key: PRNGKeyArray, last_steps: int | None = None
 ) -> tuple[Float[Array, ""], Float[Array, ""]]:
     """The loss of one episode, and the mean error of what is read in the end."""
     sample_key, model_key = jax.random.split(key)
     patterns, queries, known = sample(sample_key)
-    loss, recalled = model.loss(patterns, queries, known=known, key=model_key)
+    loss, recalled = model.loss(patterns, queries, known=known, key=model_key, last_steps=last_steps)
     errors = jax.vmap(lambda x, y: METRICS[metric](x, y, sample.source.domain))(recalled, behind(queries, patterns))
     return loss, jnp.mean(errors)
 
