@@ -22,6 +22,7 @@ from .initial import new_model as new_model
 from .interface import AbstractMemoryModel as AbstractMemoryModel
 from .interface import Readout as Readout
 from .memory import Memory as Memory
+from .rehearsal import Rehearsal as Rehearsal
 from .training.loop import meta_learning as meta_learning
 
 __version__ = "0.1.0"

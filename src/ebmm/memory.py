@@ -22,6 +22,7 @@ from .files import fill, load_tensors, named_arrays, save_tensors
 from .interface import AbstractMemoryModel, Readout
 from .longer import in_steps
 from .pretrained import load_model, model_hash, save_model, trained_of
+from .rehearsal import Rehearsal, with_rehearsal
 
 FORMAT = "ebmm-memory"
 
@@ -83,17 +84,21 @@ class Memory:
         """
         save_model(self.model, Path(path), name=self.name, trained=self.trained, half=half)
 
-    def write(self, patterns: Any, *, as_learned: bool = False, careful: bool = False) -> "Memory":
+    def write(
+        self, patterns: Any, *, as_learned: bool = False, careful: bool = False, rehearsal: Rehearsal | None = None
+    ) -> "Memory":
         """A new memory that holds these patterns: a batch, or a single one.
 
         Fewer patterns than the model was trained for are written with shorter steps (see `ebmm.fewer`), which recalls
         them better; `as_learned` keeps the steps as they are. `careful` tries several lengths of the steps and keeps
-        the best (see `ebmm.careful`): for patterns unlike those of training, in five times the time.
+        the best (see `ebmm.careful`): for patterns unlike those of training, in five times the time. A
+        `rehearsal` practises reading under the damage that is to be expected (see `ebmm.rehearsal`): fewer errors in
+        the same memory, for seconds or minutes of writing.
         """
         batch, _ = self._as_patterns(patterns, "patterns")
         load = None if as_learned else (self.trained or {}).get("patterns")
         model = for_fewer(self.model, len(batch), load)
-        state = _write(carefully(model) if careful else model, batch)
+        state = _write(with_rehearsal(carefully(model) if careful else model, rehearsal), batch)
         check_finite(state)
         return replace(self, state=state, patterns_stored=len(batch), stored_energies=None)
 

@@ -31,6 +31,7 @@ from ..longer import in_steps
 from ..memory import Memory
 from ..pretrained import model_hash
 from ..provenance import provenance
+from ..rehearsal import Rehearsal, with_rehearsal
 from .output import bar, check_place, save_figure, told_plainly
 
 Report = dict[str, Any]
@@ -46,6 +47,7 @@ def evaluate(
     split: str = "test",
     as_learned: bool = False,
     careful: bool = False,
+    rehearse: int | None = None,
     read_steps: int | None = None,
     seed: int = 0,
     strengths: tuple[str, ...] = (),
@@ -69,6 +71,7 @@ def evaluate(
         split: Part of the dataset.
         as_learned: Write fewer patterns than in training with the steps that were learned, not with shorter ones.
         careful: Write with steps of several lengths and keep the best, for patterns unlike those of training.
+        rehearse: Steps of practising the reading after each write, under the same kind of damage.
         read_steps: To read in, if not as many as were learned; the last learned step is repeated.
         seed: Of the batches and of the damage.
         strengths: Damage to measure the error under as well, over a tenth of the batches.
@@ -90,14 +93,20 @@ def evaluate(
             raise ValueError("--energies and --unlike need a model; give the folder of a saved one.")
         if memory is None and careful:
             raise ValueError("--careful needs a model; give a bundled one's name or the folder of a saved one.")
+        if memory is None and rehearse is not None:
+            raise ValueError("--rehearse needs a model; give a bundled one's name or the folder of a saved one.")
         if memory is None and read_steps is not None:
             raise ValueError("--read-steps needs a model; give a bundled one's name or the folder of a saved one.")
         episodes = protocol.episodes(split)
         others = {f"{name} images": patterns_of(name, like=episodes.source) for name in unlike}
-        measuring = Measuring(console, memory, episodes, protocol.metric, seed, as_learned, careful, read_steps)
+        rehearsal = None if rehearse is None else Rehearsal(episodes.damage, rehearse, episodes.reveal)
+        measuring = Measuring(
+            console, memory, episodes, protocol.metric, seed, as_learned, careful, rehearsal, read_steps
+        )
         measuring.check(batches, kinds)
         report = about(on, protocol, split, episodes.source, memory)
-        report |= {"shorter_steps": measuring.shorter_steps, "careful": careful, "read_steps": read_steps}
+        report |= {"shorter_steps": measuring.shorter_steps, "careful": careful, "rehearsed": rehearse}
+        report |= {"read_steps": read_steps}
         report |= measuring.errors(batches)
         if kinds:
             report |= measuring.strengths(kinds, max(batches // 10, 1))
@@ -118,6 +127,7 @@ class Measuring:
     seed: int
     as_learned: bool
     careful: bool
+    rehearsal: Rehearsal | None
     read_steps: int | None
 
     @property
@@ -127,7 +137,7 @@ class Measuring:
         if written is None:
             return None
         read = in_steps(written, self.read_steps)
-        return carefully(read) if self.careful else read
+        return with_rehearsal(carefully(read) if self.careful else read, self.rehearsal)
 
     @property
     def _written(self) -> AbstractMemoryModel | None:
@@ -167,6 +177,8 @@ class Measuring:
             title += ", shorter write steps for fewer patterns"
         if self.careful:
             title += ", written with care"
+        if self.rehearsal is not None:
+            title += f", {self.rehearsal.steps} steps of rehearsal"
         self.console.print(error_table(report, title=title, metric=self.metric))
         return {"batches": batches, **report}
 

@@ -13,11 +13,13 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
+from ..data.distortions import distortion
 from ..data.own_images import Ink, find_images, load_images
 from ..evaluation.recognition import Verdict, looks_stored
 from ..files import write_whole
 from ..longer import in_steps
 from ..memory import Memory
+from ..rehearsal import Rehearsal
 from .load import fullness, load_warning
 from .output import check_folder, check_new, check_place, told_plainly
 from .recall import DEFAULT_MODEL
@@ -36,6 +38,8 @@ def write(
     model: str = DEFAULT_MODEL,
     ink: Ink = "dark",
     careful: bool = True,
+    rehearse: int | None = None,
+    damage: str = "block:16",
     force: bool = False,
 ) -> None:
     """Store images in a memory file. They are fitted into the model's size and, for drawings, made black and white.
@@ -46,12 +50,15 @@ def write(
         model: Name of a bundled model, or folder of a saved one.
         ink: Whether lines are darker than what they are drawn on, or lighter.
         careful: Try write steps of several lengths and keep the best, as the images may be unlike those of training.
+        rehearse: Steps of practising the reading after the write: fewer errors, for about a second a step.
+        damage: To practise under: block:SIZE, block:SIZE:noise, salt-and-pepper:RATE, bits:SHARE, or several with +.
         force: Overwrite what is there.
     """
     console = Console()
     with told_plainly():
         check_place("--out", out, ".safetensors")
         check_new([out], force=force)
+        rehearsal = None if rehearse is None else Rehearsal(distortion(damage), rehearse)
         memory = Memory.from_pretrained(model)
         paths, notes = find_images(images)
         if len(paths) > MOST:
@@ -66,7 +73,7 @@ def write(
             if note:
                 console.print(note, highlight=False, soft_wrap=True)
         with console.status("Writing; the first time, compiling takes most of it"):
-            memory = memory.write(given.patterns, careful=careful)
+            memory = memory.write(given.patterns, careful=careful, rehearsal=rehearsal)
             memory = replace(memory, stored_energies=energies_of(memory, given.patterns))
         memory.save(out)
     console.print(f"Stored {fullness(memory.trained, len(paths))}.", highlight=False)
