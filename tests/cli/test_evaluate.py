@@ -14,6 +14,7 @@ from ebmm.energies import GatedRNN
 from ebmm.evaluation.errors import measure_errors
 from ebmm.evaluation.protocols import PROTOCOLS
 from ebmm.fewer import with_steps
+from ebmm.rehearsal import with_rehearsal
 
 
 @pytest.fixture(scope="module")
@@ -133,3 +134,23 @@ def test_a_model_is_written_with_care(saved, tmp_path, capsys):
     assert report["error"]["mean"] != pytest.approx(plain.read.mean())
     with pytest.raises(SystemExit, match="--careful needs a model"):
         main(["evaluate", "--on", "strings", "--careful"])
+
+
+def test_a_model_is_written_with_rehearsal(saved, tmp_path, capsys):
+    """Under the damage of the protocol, whose reader is told what is undamaged."""
+    out = tmp_path / "out.json"
+    options = ["--on", "strings", "--patterns", "4", "--batches", "2", "--rehearse", "30", "--as-learned"]
+    main(["evaluate", str(saved), *options, "--out", str(out)])
+    assert "30 steps of rehearsal" in " ".join(capsys.readouterr().out.split())
+    report = json.loads(out.read_text())
+    model, episodes = ebmm.Memory.from_pretrained(saved).model, replace(PROTOCOLS["strings"], patterns=4).episodes()
+    key = jax.random.fold_in(jax.random.key(0), 0)
+    rehearsed = with_rehearsal(model, ebmm.Rehearsal(episodes.damage, 30, reveal=True))
+    plain, expected = (measure_errors(each, episodes, key=key, batches=2) for each in (model, rehearsed))
+    assert report["rehearsed"] == 30
+    assert report["error"]["mean"] == pytest.approx(expected.read.mean())
+    assert report["error"]["mean"] != pytest.approx(plain.read.mean())
+    with pytest.raises(SystemExit, match="--rehearse needs a model"):
+        main(["evaluate", "--on", "strings", "--rehearse", "3"])
+    with pytest.raises(SystemExit, match="got 0 steps; expected at least 1"):
+        main(["evaluate", str(saved), "--on", "strings", "--rehearse", "0"])

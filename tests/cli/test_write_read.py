@@ -148,6 +148,10 @@ def test_a_bad_image_is_named_and_nothing_is_written(kind, place, model):
         (["nothing*.png", "-o", "m.safetensors"], "no image there"),
         (["drawings", "-o", "m.txt"], "--out m.txt: expected a file that ends in .safetensors"),
         (["drawings", "-o", "missing/m.safetensors"], "in a folder that exists"),
+        (["drawings", "-o", "m.safetensors", "--rehearse", "0"], "got 0 steps"),
+        (["drawings", "-o", "m.safetensors", "--rehearse", "5", "--damage", "ink"], "ink"),
+        (["drawings", "-o", "m.safetensors", "--damage", "block:4"], "--damage block:4: .* add --rehearse"),
+        (["drawings", "-o", "m.safetensors", "--rehearse", "5"], "Associative is not read down an energy"),
     ],
 )
 def test_what_cannot_be_written_is_refused_in_a_sentence(arguments, message, place, model):
@@ -155,6 +159,20 @@ def test_what_cannot_be_written_is_refused_in_a_sentence(arguments, message, pla
     with pytest.raises(SystemExit, match=f"ebmm: .*{message}"):
         main(["write", *arguments, "--model", model])
     assert files_in(place) == before
+
+
+def test_what_is_to_be_practised_reaches_the_memory(place, model, monkeypatch):
+    plainly, asked = ebmm.Memory.write, []
+
+    def write(memory, patterns, *, careful, rehearsal):
+        asked.append((rehearsal.damage.name, rehearsal.steps, rehearsal.reveal))
+        return plainly(memory, patterns, careful=careful)
+
+    monkeypatch.setattr(ebmm.Memory, "write", write)
+    arguments = ["write", "drawings", "--model", model, "--rehearse", "7", "-o"]
+    main([*arguments, "a.safetensors"])
+    main([*arguments, "b.safetensors", "--damage", "salt-and-pepper:0.2"])
+    assert asked == [("block:16", 7, False), ("salt-and-pepper:0.2", 7, False)]
 
 
 def test_a_memory_of_another_model_is_refused(place, model):

@@ -27,6 +27,7 @@ from .recall import DEFAULT_MODEL
 MOST = 1024  # patterns written at once: all of them are worked on together
 AT_ONCE = 64  # queries read at once
 SHEET = "contact-sheet.png"
+DAMAGE = "block:16"  # to practise reading under
 
 Given = Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(name="images", metavar="IMAGE...")]
 
@@ -39,7 +40,7 @@ def write(
     ink: Ink = "dark",
     careful: bool = True,
     rehearse: int | None = None,
-    damage: str = "block:16",
+    damage: str | None = None,
     force: bool = False,
 ) -> None:
     """Store images in a memory file. They are fitted into the model's size and, for drawings, made black and white.
@@ -51,14 +52,17 @@ def write(
         ink: Whether lines are darker than what they are drawn on, or lighter.
         careful: Try write steps of several lengths and keep the best, as the images may be unlike those of training.
         rehearse: Steps of practising the reading after the write: fewer errors, for about a second a step.
-        damage: To practise under: block:SIZE, block:SIZE:noise, salt-and-pepper:RATE, bits:SHARE, or several with +.
+        damage: To practise under, block:16 if left out: block:SIZE, block:SIZE:noise, salt-and-pepper:RATE, bits:SHARE,
+            or several with +.
         force: Overwrite what is there.
     """
     console = Console()
     with told_plainly():
         check_place("--out", out, ".safetensors")
         check_new([out], force=force)
-        rehearsal = None if rehearse is None else Rehearsal(distortion(damage), rehearse)
+        if damage is not None and rehearse is None:
+            raise ValueError(f"--damage {damage}: it is what to practise under; add --rehearse STEPS.")
+        rehearsal = None if rehearse is None else Rehearsal(distortion(damage or DAMAGE), rehearse)
         memory = Memory.from_pretrained(model)
         paths, notes = find_images(images)
         if len(paths) > MOST:
