@@ -166,8 +166,15 @@ def test_what_is_missing_is_trained_in_two_goes_measured_and_then_left_alone(tin
     own = ("measuring_minutes",)
     for key, value in json.loads((taken / "ebmm-rnn-4.json").read_text()).items():
         assert key in own or value == added[key]
+    rehearsed = tmp_path / "rehearsed.json"  # another way to write is no cell of the model as learned
+    rehearsed.write_text(json.dumps(json.loads((tmp_path / "out.json").read_text()) | {"rehearsed": 3}))
     main(["evaluate", str(runs / "debug" / "model"), *options[:5], "4", *options[6:]])
-    for wrong, message in ((tmp_path / "out.json", "something else of it"), (config, "is no evaluation of a model")):
+    other = "something else of it"
+    for wrong, message in (
+        (tmp_path / "out.json", other),
+        (rehearsed, other),
+        (config, "is no evaluation of a model"),
+    ):
         with pytest.raises(SystemExit, match=message):
             main([*take, str(wrong)])
 
