@@ -17,12 +17,13 @@ from .careful import carefully
 from .checks import as_mask, as_patterns
 from .core.energy import Energy, Where
 from .core.model import EBMM, own_layers
+from .evaluation.errors import Watch
 from .fewer import for_fewer
 from .files import fill, load_tensors, named_arrays, save_tensors
 from .interface import AbstractMemoryModel, Readout
 from .longer import in_steps
 from .pretrained import load_model, model_hash, save_model, trained_of
-from .rehearsal import Rehearsal, with_rehearsal
+from .rehearsal import Rehearsal, Rehearsed, with_rehearsal, write_watched
 
 FORMAT = "ebmm-memory"
 
@@ -50,6 +51,8 @@ class Memory:
     """What is known of the model's training, such as `patterns`, the number that it learned to store at once."""
     stored_energies: tuple[float, ...] | None = None
     """The energies of the stored patterns, where someone noted them: what a pattern is judged by that may be stored."""
+    rehearsed: str | None = None
+    """How it practised when it was written, in words, if it did."""
 
     def __post_init__(self):
         if not isinstance(self.model, AbstractMemoryModel) or not isinstance(self.name, str):
@@ -85,7 +88,13 @@ class Memory:
         save_model(self.model, Path(path), name=self.name, trained=self.trained, half=half)
 
     def write(
-        self, patterns: Any, *, as_learned: bool = False, careful: bool = False, rehearsal: Rehearsal | None = None
+        self,
+        patterns: Any,
+        *,
+        as_learned: bool = False,
+        careful: bool = False,
+        rehearsal: Rehearsal | None = None,
+        watch: Watch = iter,
     ) -> "Memory":
         """A new memory that holds these patterns: a batch, or a single one.
 
@@ -93,14 +102,20 @@ class Memory:
         them better; `as_learned` keeps the steps as they are. `careful` tries several lengths of the steps and keeps
         the best (see `ebmm.careful`): for patterns unlike those of training, in five times the time. A
         `rehearsal` practises reading under the damage that is to be expected (see `ebmm.rehearsal`): fewer errors in
-        the same memory, for seconds or minutes of writing.
+        the same memory, for seconds or minutes of writing, in which `watch` goes through its steps and can show how far
+        it is.
         """
         batch, _ = self._as_patterns(patterns, "patterns")
-        load = None if as_learned else (self.trained or {}).get("patterns")
-        model = for_fewer(self.model, len(batch), load)
-        state = _write(with_rehearsal(carefully(model) if careful else model, rehearsal), batch)
+        model = self.model if as_learned else self.model_for(len(batch))
+        writer = with_rehearsal(carefully(model) if careful else model, rehearsal)
+        state = write_watched(writer, batch, watch) if isinstance(writer, Rehearsed) else _write(writer, batch)
         check_finite(state)
-        return replace(self, state=state, patterns_stored=len(batch), stored_energies=None)
+        rehearsed = None if rehearsal is None else str(rehearsal)
+        return replace(self, state=state, patterns_stored=len(batch), stored_energies=None, rehearsed=rehearsed)
+
+    def model_for(self, patterns: int) -> AbstractMemoryModel:
+        """The model as it writes so many patterns: with shorter steps for fewer than it was trained for."""
+        return for_fewer(self.model, patterns, (self.trained or {}).get("patterns"))
 
     def read(self, queries: Any, *, known: Any = None, steps: int | None = None) -> Readout:
         """What this memory recalls for a damaged pattern, or for each of a batch.
@@ -137,6 +152,8 @@ class Memory:
             about["source"] = self.source
         if self.stored_energies is not None:
             about["energies"] = json.dumps([float(f"{energy:.6g}") for energy in self.stored_energies])
+        if self.rehearsed is not None:
+            about["rehearsed"] = self.rehearsed
         save_tensors(Path(path), named_arrays(self.state), format=FORMAT, **about)
 
     @classmethod
@@ -159,8 +176,13 @@ class Memory:
         stored = about.get("patterns", "")
         if not stored.isdecimal():
             raise ValueError(f"{path} says that it holds '{stored}' patterns; expected a number.")
-        energies = energies_in(about, path)
-        return replace(memory, state=state, patterns_stored=int(stored), stored_energies=energies)
+        return replace(
+            memory,
+            state=state,
+            patterns_stored=int(stored),
+            stored_energies=energies_in(about, path),
+            rehearsed=about.get("rehearsed"),
+        )
 
     @classmethod
     def _from_source(cls, path: Path, about: dict[str, str]) -> "Memory":

@@ -152,5 +152,5 @@ def test_a_model_is_written_with_rehearsal(saved, tmp_path, capsys):
     assert report["error"]["mean"] != pytest.approx(plain.read.mean())
     with pytest.raises(SystemExit, match="--rehearse needs a model"):
         main(["evaluate", "--on", "strings", "--rehearse", "3"])
-    with pytest.raises(SystemExit, match="got 0 steps; expected at least 1"):
+    with pytest.raises(SystemExit, match="got 0 steps and 4 parts; expected at least 1"):
         main(["evaluate", str(saved), "--on", "strings", "--rehearse", "0"])

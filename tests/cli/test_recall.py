@@ -28,13 +28,14 @@ def of_strings(tmp_path_factory):
 
 
 def test_the_bundled_model_recovers_most_of_what_was_damaged(tmp_path, capsys):
-    """Four characters are few for it, and yet it more than halves the error."""
+    """Four characters are few for it, so that it writes them with shorter steps: with its own it leaves 85 wrong."""
     picture = tmp_path / "recall.png"
     main(["recall", "--patterns", "4", "--picture", str(picture), "--json"])
     report = json.loads(capsys.readouterr().out)
     assert list(report) == [
         "model",
         "patterns",
+        "rehearsed",
         "memory_size",
         "wrong_before",
         "wrong_after",
@@ -44,7 +45,8 @@ def test_the_bundled_model_recovers_most_of_what_was_damaged(tmp_path, capsys):
     ]
     assert (report["model"], report["patterns"], report["memory_size"]) == ("omniglot-conv-9k", 4, 9232)
     assert 100 < report["wrong_before"] < 156
-    assert report["wrong_after"] < report["wrong_before"] / 2
+    assert report["wrong_after"] < report["wrong_before"] / 10
+    assert report["rehearsed"] is None
     assert report["picture"] == str(picture)
     assert picture.read_bytes().startswith(b"\x89PNG")
 
@@ -66,9 +68,25 @@ def test_json_is_all_that_is_printed_even_with_a_warning(of_strings, tmp_path, c
     assert "6 patterns are more than the 5" in captured.err
 
 
+def test_a_rehearsal_leaves_fewer_errors_and_is_told(of_strings, tmp_path, capsys):
+    ends = {}
+    for steps in (0, 400):
+        options = ["--model", of_strings, "--patterns", "2", "--picture", str(tmp_path / "out.png")]
+        main(["recall", *options, *(["--rehearse", str(steps)] if steps else []), "--json"])
+        report = json.loads(capsys.readouterr().out)
+        assert report["rehearsed"] == (steps or None)
+        ends[steps] = report["wrong_after"]
+    assert ends[400] < ends[0]
+    main(["recall", *options, "--rehearse", "3"])
+    printed = " ".join(capsys.readouterr().out.split())
+    for words in ("3 steps of rehearsal", "compiling included"):
+        assert words in printed
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        (["--rehearse", "0"], "got 0 steps"),
         (["--picture", "missing/recall.png"], "--picture missing/recall.png: expected"),
         (["--picture", "recall.doc"], "--picture recall.doc: expected"),
         (["--model", "omniglot-conv-8k"], "Did you mean omniglot-conv-9k"),

@@ -10,6 +10,7 @@ from ebmm.cli import main
 from ebmm.evaluation.protocols import PROTOCOLS, Protocol
 from ebmm.experiments import EXPERIMENTS, Experiment
 from ebmm.paper import TABLES, Cell, Column, System, save_cell, search
+from ebmm.rehearsal import Rehearsal, with_rehearsal
 from ebmm.training.settings import Settings, Stage
 
 BINARY, BASELINES = TABLES["binary"], TABLES["baselines"]
@@ -111,6 +112,17 @@ def test_what_cannot_be_done_is_refused_in_a_sentence(options, message, tmp_path
     with pytest.raises(SystemExit, match=f"ebmm: .*{message}"):
         main(["table", "binary", *options])
     assert not list(tmp_path.iterdir())
+
+
+def test_a_rehearsed_cell_tells_how_it_practised(tiny, rnn, tmp_path, capsys, monkeypatch):
+    bits, rehearsal = rnn.pattern_shape[0], Rehearsal("bits:0.5", 2, reveal=True)
+    row = System("rehearsed", "rehearsed", build=lambda _: with_rehearsal(rnn, rehearsal), bundled="x", batches=2)
+    monkeypatch.setitem(PROTOCOLS, "strings", replace(PROTOCOLS["strings"], bits=bits))
+    monkeypatch.setitem(TABLES, "binary", replace(TABLES["binary"], systems=(row,)))
+    main(["table", "binary", "--run", "--results", str(tmp_path), "--picture", str(tmp_path / "binary.png")])
+    cell = json.loads((tmp_path / "rehearsed-4.json").read_text())
+    assert cell["model"]["rehearsal"] == rehearsal.report()
+    assert (cell["memory_size"], cell["batches"], cell["minutes"]) == (rnn.memory_size, 2, None)
 
 
 def test_an_unknown_table_and_a_broken_cell_are_told(results):

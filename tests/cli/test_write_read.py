@@ -164,7 +164,7 @@ def test_what_cannot_be_written_is_refused_in_a_sentence(arguments, message, pla
 def test_what_is_to_be_practised_reaches_the_memory(place, model, monkeypatch):
     plainly, asked = ebmm.Memory.write, []
 
-    def write(memory, patterns, *, careful, rehearsal):
+    def write(memory, patterns, *, careful, rehearsal, watch):
         asked.append((rehearsal.damage.name, rehearsal.steps, rehearsal.reveal))
         return plainly(memory, patterns, careful=careful)
 

@@ -7,11 +7,14 @@ import equinox as eqx
 import jax
 import pytest
 
+from ebmm import Memory
 from ebmm.baselines import SYSTEMS
+from ebmm.evaluation.protocols import PROTOCOLS
 from ebmm.experiments import EXPERIMENTS
 from ebmm.paper import TABLES, Cell, experiment_at, load_cell, load_cells, patterns_at, save_cell
-from ebmm.paper.cells import _command, thinned
-from ebmm.pretrained import NETWORKS
+from ebmm.paper.cells import _command, _described, thinned
+from ebmm.pretrained import NETWORKS, model_hash
+from ebmm.rehearsal import Rehearsed
 from ebmm.training.run import network_sizes
 
 BINARY, BASELINES = TABLES["binary"], TABLES["baselines"]
@@ -99,6 +102,30 @@ def test_rows_and_columns_are_chosen_by_name():
         BASELINES.chosen((), (4,))
 
 
+def test_a_name_that_is_a_row_s_own_means_that_row_alone():
+    assert [system.name for system in BINARY.chosen(("ebmm-rnn",)).systems] == ["ebmm-rnn"]
+    both = BASELINES.chosen(("ebmm-conv-rehearsed", "ebmm-conv")).systems
+    assert [system.name for system in both] == ["ebmm-conv", "ebmm-conv-rehearsed"]
+
+
+@pytest.mark.parametrize(("table", "patterns", "steps"), [(BINARY, 32, 400), (BINARY, 96, 1000), (BASELINES, 64, 320)])
+def test_rehearsed_rows_are_the_bundled_models_and_practise_what_is_tested(table, patterns, steps):
+    (system,) = (system for system in table.systems if system.bundled)
+    model = system.build(patterns)
+    assert isinstance(model, Rehearsed)
+    column = next(column for column in table.columns if column.patterns in (patterns, None))
+    protocol = PROTOCOLS[column.on]
+    assert (model.rehearsal.damage.name, model.rehearsal.reveal) == (protocol.damage, protocol.reveal)
+    assert model.rehearsal.steps == steps
+    memory = Memory.from_pretrained(system.bundled)
+    assert eqx.tree_equal(model.model, memory.model_for(patterns))
+    described = _described(model)
+    assert described["rehearsal"]["steps"] == steps
+    if patterns >= 64:  # fewer are written with shorter steps, which makes it another model
+        assert described["hash"] == model_hash(memory.model)
+    assert system.is_learned
+
+
 def test_a_long_curve_is_averaged_and_its_gaps_left_out():
     lines = [{"update": 25 * (i + 1), "error": None if i == 3 else float(i)} for i in range(1000)]
     curve = thinned(lines)
@@ -124,7 +151,8 @@ def test_a_long_curve_is_averaged_and_its_gaps_left_out():
 )
 def test_the_command_of_a_cell_names_no_folder_of_the_machine_it_was_made_on(command, expected):
     config = {"experiment": {"name": "binary-64"}, "command": command, "seed": 3}
-    found = _command(BINARY, BINARY.systems[-2], BINARY.columns[3], config)
+    (system,) = BINARY.chosen(("ebmm-rnn",)).systems
+    found = _command(BINARY, system, BINARY.columns[3], config)
     assert expected in found
     assert "/tmp" not in found
 

@@ -24,7 +24,6 @@ from ..evaluation.energy_levels import energy_levels
 from ..evaluation.errors import Watch, checked, measure_errors
 from ..evaluation.protocols import PROTOCOLS, Protocol
 from ..evaluation.report import energy_report, energy_table, error_report, error_table, strength_table
-from ..fewer import for_fewer
 from ..files import as_json, write_whole
 from ..interface import AbstractMemoryModel
 from ..longer import in_steps
@@ -143,8 +142,7 @@ class Measuring:
     def _written(self) -> AbstractMemoryModel | None:
         if self.memory is None:
             return None
-        load = None if self.as_learned else (self.memory.trained or {}).get("patterns")
-        return for_fewer(self.memory.model, self.of.patterns, load)
+        return self.memory.model if self.as_learned else self.memory.model_for(self.of.patterns)
 
     @property
     def shorter_steps(self) -> bool:

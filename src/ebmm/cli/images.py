@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
@@ -21,7 +22,7 @@ from ..longer import in_steps
 from ..memory import Memory
 from ..rehearsal import Rehearsal
 from .load import fullness, load_warning
-from .output import check_folder, check_new, check_place, told_plainly
+from .output import bar, check_folder, check_new, check_place, told_plainly
 from .recall import DEFAULT_MODEL
 
 MOST = 1024  # patterns written at once: all of them are worked on together
@@ -51,7 +52,7 @@ def write(
         model: Name of a bundled model, or folder of a saved one.
         ink: Whether lines are darker than what they are drawn on, or lighter.
         careful: Try write steps of several lengths and keep the best, as the images may be unlike those of training.
-        rehearse: Steps of practising the reading after the write: fewer errors, for about a second a step.
+        rehearse: Steps of practising the reading after the write, such as 320: fewer errors, for a minute of work.
         damage: To practise under, block:16 if left out: block:SIZE, block:SIZE:noise, salt-and-pepper:RATE, bits:SHARE,
             or several with +.
         force: Overwrite what is there.
@@ -76,12 +77,10 @@ def write(
         for note in (*notes, *given.notes, load_warning(memory, len(paths))):
             if note:
                 console.print(note, highlight=False, soft_wrap=True)
-        with console.status(
-            "Writing; the first time, compiling takes most of it"
-            if rehearse is None
-            else f"Writing, and practising in {rehearse} steps: a second or two each for 64 drawings on a CPU"
-        ):
-            memory = memory.write(given.patterns, careful=careful, rehearsal=rehearsal)
+        with nullcontext() if rehearsal else console.status("Writing; the first time, compiling takes most of it"):
+            watch = bar(console, "Writing and practising")
+            memory = memory.write(given.patterns, careful=careful, rehearsal=rehearsal, watch=watch)
+        with console.status("Noting the energies of what is stored"):
             memory = replace(memory, stored_energies=energies_of(memory, given.patterns))
         memory.save(out)
     console.print(f"Stored {fullness(memory.trained, len(paths))}.", highlight=False)

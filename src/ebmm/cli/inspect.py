@@ -90,9 +90,12 @@ def facts_of_memory(path: Path) -> Facts:
     if stored.isdecimal() and int(stored) > 0:
         facts["holds"] = fullness(trained, int(stored))
         facts["bits a pattern"] = f"{32 * floats / int(stored):,.0f}"
+        if "rehearsed" in about:
+            facts["rehearsed"] = about["rehearsed"]
         error = expected_error(trained, int(stored))
         if error is not None:
-            facts["expected error"] = f"{error} of a pattern, under the damage of its training"
+            without = ", had it not rehearsed" if "rehearsed" in about else ""
+            facts["expected error"] = f"{error} of a pattern, under the damage of its training{without}"
     else:
         facts["holds"] = "nothing yet"
     energies = energies_in(about, path)

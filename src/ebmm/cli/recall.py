@@ -6,7 +6,9 @@ import os
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,9 +26,11 @@ from ..data import OMNIGLOT_SAMPLE
 from ..data.binary import RandomBits
 from ..data.distortions import distortion
 from ..data.episodes import Episode, Episodes
+from ..evaluation.errors import Watch
 from ..memory import Memory, check_finite
+from ..rehearsal import Rehearsal, with_rehearsal
 from .load import load_warning
-from .output import check_place, has_matplotlib, save_figure, told_plainly
+from .output import bar, check_place, has_matplotlib, save_figure, told_plainly
 
 DEFAULT_MODEL = "omniglot-conv-9k"
 PATTERNS = 64  # where the model does not say how many it was trained for
@@ -38,6 +42,7 @@ def recall(
     model: str = DEFAULT_MODEL,
     patterns: int | None = None,
     damage: str | None = None,
+    rehearse: int | None = None,
     seed: int = 0,
     picture: Path = Path("recall.png"),
     as_json: Annotated[bool, tyro.conf.arg(name="json")] = False,
@@ -52,6 +57,7 @@ def recall(
         patterns: How many to store; as many as the model was trained for, if left out.
         damage: block:SIZE, block:SIZE:noise, salt-and-pepper:RATE, bits:SHARE, or several with +; if left out, block:16
             for drawings and bits:0.5 for strings.
+        rehearse: Steps of practising the reading under this damage after the write, such as 320.
         seed: Of the patterns and of the damage.
         picture: Where to save the picture.
         as_json: Print one JSON object and nothing else.
@@ -65,11 +71,15 @@ def recall(
         count = (memory.trained or {}).get("patterns", PATTERNS) if patterns is None else patterns
         episodes = episodes_for(memory, count, damage)
         eqx.filter_eval_shape(episodes, jax.random.key(0))  # refuses what does not fit
+        rehearsal = None if rehearse is None else Rehearsal(episodes.damage, rehearse, episodes.reveal)
+        with_rehearsal(memory.model, rehearsal)  # so does this
         warning = load_warning(memory, count)
         if warning:
             console.print(warning, highlight=False)
-        with console.status("Storing and recalling; the first time, compiling takes most of it"):
-            recalled = recalled_from(memory, episodes, seed)
+        told = console.status("Storing and recalling; the first time, compiling takes most of it")
+        with nullcontext() if rehearsal else told:  # a rehearsal has a bar
+            watch = bar(console, "Storing and practising")
+            recalled = recalled_from(memory, episodes, seed, rehearsal=rehearsal, watch=watch)
         if draws:
             from ..figures import recall_figure
 
@@ -103,6 +113,7 @@ class Recalled:
 
     memory: Memory
     damage: str
+    rehearsal: Rehearsal | None
     episode: Any
     trajectory: np.ndarray
     energies: np.ndarray | None
@@ -122,8 +133,11 @@ class Recalled:
         is_string = len(memory.model.pattern_shape) == 1
         what, values = ("strings", "bits") if is_string else ("characters", "pixels")
         size = math.prod(memory.model.pattern_shape)
+        rehearsed = "" if self.rehearsal is None else f" with {self.rehearsal.steps} steps of rehearsal"
+        compiled = "" if self.rehearsal is None else ", compiling included"
         table = Table(
-            title=f"{count} {what} written to {memory.name} and read back from copies damaged by {self.damage}",
+            title=f"{count} {what} written to {memory.name}{rehearsed} "
+            f"and read back from copies damaged by {self.damage}",
             caption_justify="left",
         )
         table.add_column("")
@@ -142,7 +156,7 @@ class Recalled:
         floats = memory.memory_size
         table.caption = (
             f"Means. Memory: {floats:,} floats, {4 * floats:,} bytes, {32 * floats / count:,.0f} bits a pattern.\n"
-            f"Written in {self.write_seconds:.2f} s, read in {self.read_seconds:.2f} s."
+            f"Written in {self.write_seconds:.2f} s{compiled}, read in {self.read_seconds:.2f} s."
         )
         return table
 
@@ -160,18 +174,34 @@ class Recalled:
         return {"columns": columns.reshape(*columns.shape[:2], *tile), "wrong": wrong, "energies": energies}
 
 
-def recalled_from(memory: Memory, episodes: Episodes, seed: int, *, careful: bool = False) -> Recalled:
-    """Write and read once each, compiled side by side beforehand, so that the seconds are those of the work."""
+def recalled_from(
+    memory: Memory,
+    episodes: Episodes,
+    seed: int,
+    *,
+    careful: bool = False,
+    rehearsal: Rehearsal | None = None,
+    watch: Watch = iter,
+) -> Recalled:
+    """Write and read once each, compiled side by side beforehand, so that the seconds are those of the work.
+
+    A rehearsal is compiled while it is watched, and its seconds are those of both.
+    """
     episode: Episode = eqx.filter_jit(lambda episodes, key: episodes(key))(episodes, jax.random.key(seed))
-    model, start = carefully(memory.model) if careful else memory.model, memory.state
+    plain, start = memory.model_for(episodes.patterns), memory.state
+    model = carefully(plain) if careful else plain
     write: Any = eqx.filter_jit(lambda model, patterns: model.write(patterns))
     read: Any = eqx.filter_jit(lambda model, state, queries, known: model.read(state, queries, known=known))
-    with ThreadPoolExecutor(2) as threads:
+    with ThreadPoolExecutor(1) as threads:
         options = quickly()
-        writing = threads.submit(lambda: write.lower(model, episode.patterns).compile(options))
         reading = threads.submit(lambda: read.lower(model, start, episode.queries, episode.known).compile(options))
-        compiled_write, compiled_read = writing.result(), reading.result()
-    state, write_seconds = timed(lambda: compiled_write(model, episode.patterns))
+        if rehearsal is None:
+            compiled_write, compiled_read = write.lower(model, episode.patterns).compile(options), reading.result()
+            state, write_seconds = timed(lambda: compiled_write(model, episode.patterns))
+        else:
+            practised = partial(memory.write, careful=careful, rehearsal=rehearsal, watch=watch)
+            state, write_seconds = timed(lambda: practised(episode.patterns).state)
+            compiled_read = reading.result()
     check_finite(state)
     out, read_seconds = timed(lambda: compiled_read(model, state, episode.queries, episode.known))
     # The first energies of a read are the queries' own: nothing more has to be compiled for those of the stored.
@@ -179,7 +209,8 @@ def recalled_from(memory: Memory, episodes: Episodes, seed: int, *, careful: boo
     episode, trajectory, energies = jax.device_get((episode, out.trajectory, out.energies))
     stored_energies = None if again is None else again[0]
     seconds = {"write_seconds": write_seconds, "read_seconds": read_seconds}
-    return Recalled(memory, episodes.damage.name, episode, trajectory, energies, stored_energies, **seconds)
+    about = (memory, episodes.damage.name, rehearsal)
+    return Recalled(*about, episode, trajectory, energies, stored_energies, **seconds)
 
 
 def quickly() -> dict[str, Any] | None:
@@ -210,6 +241,7 @@ def print_json(recalled: Recalled, picture: Path | None) -> None:
             {
                 "model": recalled.memory.name,
                 "patterns": len(recalled.episode.patterns),
+                "rehearsed": None if recalled.rehearsal is None else recalled.rehearsal.steps,
                 "memory_size": recalled.memory.memory_size,
                 "wrong_before": float(recalled.wrong(recalled.episode.queries).mean()),
                 "wrong_after": float(recalled.wrong(recalled.trajectory[-1]).mean()),

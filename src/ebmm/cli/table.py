@@ -57,7 +57,7 @@ def table(
         run: Make the cells that are missing: train into --runs, measure, save. A cell that is there is left alone.
         add: Folders of runs, as `ebmm train` leaves them, to measure; every cell that they make is replaced.
         evaluation: What `ebmm evaluate --out` has measured of the one run to add, in place of measuring it again.
-        only: These systems only, by name or by its beginning: ebmm-rnn, hopfield, hopfield-hebb-synchronous, …
+        only: These systems only, by name, or several by its beginning: ebmm-rnn, hopfield, hopfield-hebb, …
         patterns: These numbers of patterns only, in the table binary.
         minutes: Stop after so many minutes; a training that is not done goes on the next time.
         seed: Of the trainings. The test batches are the same whatever it is.
@@ -205,8 +205,8 @@ def draw_by_patterns(table: PaperTable, cells: dict[tuple[str, str], Cell], pict
         return {count: value for count, value in printed.items() if count is not None and value is not None}
 
     kinds = {
-        "trained": [system for system in table.systems if system.experiment is not None],
-        "nothing learned": [system for system in table.systems if system.experiment is None],
+        "trained": [system for system in table.systems if system.is_learned],
+        "nothing learned": [system for system in table.systems if not system.is_learned],
     }
     panels = {
         kind: {system.label: {"ours": ours(system), "published": theirs(system)} for system in systems}

@@ -20,6 +20,7 @@ from ..files import as_json, check_version, must_exist, write_whole
 from ..interface import AbstractMemoryModel
 from ..pretrained import describe, load_model, model_hash
 from ..provenance import provenance
+from ..rehearsal import Rehearsed
 from ..training.run import metrics_of
 from .search import RateErrors, rate_errors
 from .tables import Column, PaperTable, Place, System, experiment_at, patterns_at
@@ -185,7 +186,7 @@ def _cell(
     protocol, last = _protocol(system, column, model), iterates[-1]
     origin = {
         "protocol": asdict(protocol),
-        "model": None if model is None else {"hash": model_hash(model), **describe(model)},
+        "model": None if model is None else _described(model),
         "measuring_minutes": seconds / 60,
     }
     return Cell(
@@ -200,6 +201,12 @@ def _cell(
         damage=column.damage,
         origin=origin,
     )
+
+
+def _described(model: AbstractMemoryModel) -> dict[str, Any]:
+    if isinstance(model, Rehearsed):
+        return {**_described(model.model), "rehearsal": model.rehearsal.report()}
+    return {"hash": model_hash(model), **describe(model)}
 
 
 def _evaluation(path: Path) -> dict[str, Any]:

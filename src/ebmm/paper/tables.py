@@ -28,7 +28,7 @@ class Column:
 
 @dataclass(frozen=True)
 class System:
-    """A row. It is trained by an experiment, or built where there is nothing to learn, or it is a yardstick."""
+    """A row. It is trained by an experiment, or built of nothing or of a bundled model, or it is a yardstick."""
 
     name: str
     label: str
@@ -36,6 +36,8 @@ class System:
     """Its name, with `{patterns}` for their number and `{ending}` for the column's."""
     build: Callable[[int], AbstractMemoryModel] | None = None
     """From the number of patterns."""
+    bundled: str | None = None
+    """The model that comes with the package and that it is built of."""
     yardstick: str | None = None
     """Its name in `Errors`: it needs no model."""
     published: str | None = None
@@ -50,6 +52,10 @@ class System:
     """Columns whose reader is told what is undamaged, beside those whose protocol says so."""
     read_steps: int | None = None
     """Of a VAE, where one training serves several rows; the size of the steps is searched on the training split."""
+
+    @property
+    def is_learned(self) -> bool:
+        return self.experiment is not None or self.bundled is not None
 
 
 Place = tuple[System, Column]
@@ -90,7 +96,7 @@ class PaperTable:
     def chosen(self, only: tuple[str, ...] = (), patterns: tuple[int, ...] = ()) -> "PaperTable":
         """These rows and columns alone; `hopfield` stands for all rows whose names begin with it."""
         for name in only:
-            if not any(_is_named(system, name) for system in self.systems):
+            if not _named(name, self.systems):
                 raise ValueError(f"--only {name}: expected {', '.join(system.name for system in self.systems)}.")
         if patterns and self.by_damage:
             given = " ".join(map(str, patterns))
@@ -98,7 +104,8 @@ class PaperTable:
         for count in patterns:
             if count not in [column.patterns for column in self.columns]:
                 raise ValueError(f"--patterns {count}: expected {', '.join(column.name for column in self.columns)}.")
-        rows = tuple(s for s in self.systems if not only or any(_is_named(s, name) for name in only))
+        named = [system for name in only for system in _named(name, self.systems)]
+        rows = tuple(system for system in self.systems if not only or system in named)
         columns = tuple(column for column in self.columns if not patterns or column.patterns in patterns)
         return replace(self, systems=rows, columns=columns)
 
@@ -114,8 +121,10 @@ def experiment_at(system: System, column: Column) -> str | None:
     return system.experiment.format(patterns=patterns_at(system, column), ending=column.ending)
 
 
-def _is_named(system: System, name: str) -> bool:
-    return system.name == name or system.name.startswith(f"{name}-")
+def _named(name: str, systems: tuple[System, ...]) -> list[System]:
+    """The row of this name; where there is none, all whose names begin with it."""
+    exact = [system for system in systems if system.name == name]
+    return exact or [system for system in systems if system.name.startswith(f"{name}-")]
 
 
 @dataclass(frozen=True)
