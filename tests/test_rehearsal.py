@@ -96,7 +96,7 @@ def test_it_is_the_same_memory_in_all_but_writing(rnn):
 
 def test_bad_input_is_refused():
     for wrong, message in (
-        ({"steps": 0}, "got 0 steps and 4 parts; expected at least 1 of each"),
+        ({"steps": 0}, "got 0 steps and 16 parts; expected at least 1 of each"),
         ({"parts": 0}, "got 320 steps and 0 parts; expected at least 1 of each"),
         ({"rate": 0.0}, "got a rate of 0.0; expected a positive number"),
         ({"rate": float("nan")}, "got a rate of nan"),

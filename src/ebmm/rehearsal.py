@@ -2,8 +2,8 @@
 
 Whoever stores patterns can damage copies of them, read these, and see what is wrong. So the memory is written as
 learned, and then moved by steps of Adam on the very error that meta-learning minimises, Σₖ 1/N Σᵢ ‖xᵢ − xᵢ⁽ᵏ⁾‖², with
-other damage in every step, and a quarter of the patterns in each. Nothing but the written layers changes: the memory is
-as large as before and is read in the same steps. It takes as many reads of a quarter, and their gradients, as there are
+other damage in every step, and with a part of the patterns in each. Nothing but the written layers changes: the memory
+is as large as before and is read in the same steps. It takes as many reads of a part, and their gradients, as there are
 steps, and it has to be told the kind of damage (`docs/log.md` has numbers). The paper has no such thing.
 """
 
@@ -28,7 +28,7 @@ MOMENTA = (0.9, 0.99)
 """Adam's; the second is shorter than usual, as there are few steps."""
 SEED = 20_191
 """Of the damage and the parts, where no key is given: not one of those that tests are drawn with."""
-AT_ONCE = 10  # steps in a compiled call, where someone watches
+AT_ONCE = 20  # steps in a compiled call, where someone watches
 
 
 class Rehearsal(eqx.Module):
@@ -39,9 +39,9 @@ class Rehearsal(eqx.Module):
     )
     steps: int = eqx.field(static=True, default=320)
     reveal: bool = eqx.field(static=True, default=False)
-    parts: int = eqx.field(static=True, default=4)
+    parts: int = eqx.field(static=True, default=16)
     """A step reads one part of the patterns; after so many steps all have been read, and they are dealt anew."""
-    rate: float = eqx.field(static=True, default=0.05)
+    rate: float = eqx.field(static=True, default=0.04)
     """Of the first step, times the root mean square of what was written; later steps are shorter, down to zero."""
 
     def __check_init__(self):

@@ -152,5 +152,21 @@ def test_a_model_is_written_with_rehearsal(saved, tmp_path, capsys):
     assert report["error"]["mean"] != pytest.approx(plain.read.mean())
     with pytest.raises(SystemExit, match="--rehearse needs a model"):
         main(["evaluate", "--on", "strings", "--rehearse", "3"])
-    with pytest.raises(SystemExit, match="got 0 steps and 4 parts; expected at least 1"):
+    with pytest.raises(SystemExit, match="got 0 steps and 16 parts; expected at least 1"):
         main(["evaluate", str(saved), "--on", "strings", "--rehearse", "0"])
+    with pytest.raises(SystemExit, match="--rehearse-under bits:0.1: add --rehearse STEPS"):
+        main(["evaluate", str(saved), "--on", "strings", "--rehearse-under", "bits:0.1"])
+
+
+def test_it_can_practise_under_other_damage_than_that_of_the_test(saved, tmp_path, capsys):
+    out, found = tmp_path / "out.json", {}
+    options = ["--on", "strings", "--patterns", "4", "--batches", "2", "--rehearse", "30", "--out", str(out)]
+    for under in ("bits:0.5", "bits:0.1/bits:0.9"):
+        main(["evaluate", str(saved), *options, "--rehearse-under", under])
+        report = json.loads(out.read_text())
+        assert report["damage"] == "bits:0.5"
+        assert report["rehearsal"]["damage"] == under
+        found[under] = report["error"]["mean"]
+        printed = " ".join(capsys.readouterr().out.split())
+        assert (f"steps of rehearsal under {under}" in printed) == (under != "bits:0.5")
+    assert len(set(found.values())) == 2

@@ -11,13 +11,21 @@ from hypothesis import strategies as st
 from ebmm.data.distortions import (
     AbstractDistortion,
     InTurn,
+    OneOf,
     RandomBlock,
     ResampledBits,
     SaltAndPepper,
     distortion,
 )
 
-KINDS = ("block:3", "block:3:noise", "salt-and-pepper:0.3", "bits:0.4", "block:2+salt-and-pepper:0.2+bits:0.1")
+KINDS = (
+    "block:3",
+    "block:3:noise",
+    "salt-and-pepper:0.3",
+    "bits:0.4",
+    "block:2+salt-and-pepper:0.2+bits:0.1",
+    "block:2/block:5+bits:0.1/salt-and-pepper:0.3",
+)
 
 
 @eqx.filter_jit
@@ -110,6 +118,16 @@ def test_noise_is_uniform_over_the_domain(domain):
     assert noise.max() <= high
     counts, _ = np.histogram(noise, bins=20, range=domain)
     assert chi_square_is_small(counts)
+
+
+@pytest.mark.parametrize("domain", [(0.0, 1.0), (-1.0, 1.0)])
+def test_a_block_is_rubbed_out_or_blotted(domain):
+    pattern = between(8, 8, 2)
+    for fill, value in zip(("low", "high"), domain, strict=True):
+        queries, kept = damaged(RandomBlock(3, fill), pattern, 50, domain)
+        assert set(queries[~kept]) == {value}
+        np.testing.assert_array_equal((~kept).sum(axis=(1, 2, 3)), 3 * 3 * 2)
+        np.testing.assert_array_equal(np.where(kept, queries, 0), np.where(kept, pattern, 0))
 
 
 def damage_with_array_size(size, pattern, key):
@@ -302,6 +320,21 @@ def test_a_block_and_salt_and_pepper_in_turn():
     np.testing.assert_array_equal(np.where(kept, queries, 0), np.where(kept, pattern, 0))
 
 
+# One of several
+
+
+def test_one_of_several_is_drawn_for_each_pattern_all_equally_often():
+    pattern, count = between(8, 8, 1), 3000
+    queries, kept = damaged(distortion("block:2:low/block:3:high/block:8:low+bits:0.5"), pattern, count)
+    sizes = (~kept).sum(axis=(1, 2, 3))
+    for size in (4, 9, 64):
+        assert close((sizes == size).mean(), 1 / 3, count)
+    assert set(np.unique(sizes)) == {4, 9, 64}
+    assert set(queries[sizes == 4][~kept[sizes == 4]]) == {0}
+    assert set(queries[sizes == 9][~kept[sizes == 9]]) == {1}
+    np.testing.assert_array_equal(np.where(kept, queries, 0), np.where(kept, pattern, 0))
+
+
 # Names
 
 
@@ -318,6 +351,10 @@ def test_names_give_the_kinds():
     assert distortion("salt-and-pepper:0.15") == SaltAndPepper(0.15)
     assert distortion("bits:0.5") == ResampledBits(0.5)
     assert distortion("block:8+bits:0.1") == InTurn((RandomBlock(8), ResampledBits(0.1)))
+    assert distortion("block:8/block:9+bits:0.1") == OneOf(
+        (RandomBlock(8), InTurn((RandomBlock(9), ResampledBits(0.1))))
+    )
+    assert distortion("block:5:high") == RandomBlock(5, "high")
     assert SaltAndPepper(jnp.asarray(0.25)).name == "salt-and-pepper:0.25"
     assert RandomBlock(jnp.asarray(4)).name == "block:4"
 
@@ -327,10 +364,11 @@ def test_names_give_the_kinds():
     [
         *("", "blur:3", "block", "block:", "block:x", "block:-1", "block:1.5", "block:16:x", "block:16:noise:noise"),
         *("bits", "bits:half", "salt-and-pepper", "salt-and-pepper:0.1:0.2", "block:16+", "+", "block:8 + blur:2"),
+        *("/", "block:8/", "block:8//block:9", "block:8:grey"),
     ],
 )
 def test_text_that_names_no_damage_is_refused(text):
-    with pytest.raises(ValueError, match="^damage .*: expected block:SIZE, block:SIZE:noise, salt-and-pepper:RATE"):
+    with pytest.raises(ValueError, match=r"^damage .*: expected block:SIZE, block:SIZE:noise \(or"):
         distortion(text)
 
 

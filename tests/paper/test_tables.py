@@ -108,7 +108,7 @@ def test_a_name_that_is_a_row_s_own_means_that_row_alone():
     assert [system.name for system in both] == ["ebmm-conv", "ebmm-conv-rehearsed"]
 
 
-@pytest.mark.parametrize(("table", "patterns", "steps"), [(BINARY, 32, 400), (BINARY, 96, 1000), (BASELINES, 64, 320)])
+@pytest.mark.parametrize(("table", "patterns", "steps"), [(BINARY, 32, 800), (BINARY, 96, 2400), (BASELINES, 64, 1280)])
 def test_rehearsed_rows_are_the_bundled_models_and_practise_what_is_tested(table, patterns, steps):
     (system,) = (system for system in table.systems if system.bundled)
     model = system.build(patterns)

@@ -47,6 +47,7 @@ def evaluate(
     as_learned: bool = False,
     careful: bool = False,
     rehearse: int | None = None,
+    rehearse_under: str | None = None,
     read_steps: int | None = None,
     seed: int = 0,
     strengths: tuple[str, ...] = (),
@@ -71,6 +72,7 @@ def evaluate(
         as_learned: Write fewer patterns than in training with the steps that were learned, not with shorter ones.
         careful: Write with steps of several lengths and keep the best, for patterns unlike those of training.
         rehearse: Steps of practising the reading after each write, under the same kind of damage.
+        rehearse_under: Damage to practise under, if it is to be another.
         read_steps: To read in, if not as many as were learned; the last learned step is repeated.
         seed: Of the batches and of the damage.
         strengths: Damage to measure the error under as well, over a tenth of the batches.
@@ -94,17 +96,21 @@ def evaluate(
             raise ValueError("--careful needs a model; give a bundled one's name or the folder of a saved one.")
         if memory is None and rehearse is not None:
             raise ValueError("--rehearse needs a model; give a bundled one's name or the folder of a saved one.")
+        if rehearse is None and rehearse_under is not None:
+            raise ValueError(f"--rehearse-under {rehearse_under}: add --rehearse STEPS.")
         if memory is None and read_steps is not None:
             raise ValueError("--read-steps needs a model; give a bundled one's name or the folder of a saved one.")
         episodes = protocol.episodes(split)
         others = {f"{name} images": patterns_of(name, like=episodes.source) for name in unlike}
-        rehearsal = None if rehearse is None else Rehearsal(episodes.damage, rehearse, episodes.reveal)
+        practised = distortion(rehearse_under) if rehearse_under else episodes.damage
+        rehearsal = None if rehearse is None else Rehearsal(practised, rehearse, episodes.reveal)
         measuring = Measuring(
             console, memory, episodes, protocol.metric, seed, as_learned, careful, rehearsal, read_steps
         )
         measuring.check(batches, kinds)
         report = about(on, protocol, split, episodes.source, memory)
         report |= {"shorter_steps": measuring.shorter_steps, "careful": careful, "rehearsed": rehearse}
+        report |= {"rehearsal": None if rehearsal is None else rehearsal.report()}
         report |= {"read_steps": read_steps}
         report |= measuring.errors(batches)
         if kinds:
@@ -176,7 +182,8 @@ class Measuring:
         if self.careful:
             title += ", written with care"
         if self.rehearsal is not None:
-            title += f", {self.rehearsal.steps} steps of rehearsal"
+            under = "" if self.rehearsal.damage == self.of.damage else f" under {self.rehearsal.damage.name}"
+            title += f", {self.rehearsal.steps} steps of rehearsal{under}"
         self.console.print(error_table(report, title=title, metric=self.metric))
         return {"batches": batches, **report}
 

@@ -55,8 +55,8 @@ def recall(
     Args:
         model: Name of a bundled model, or folder of a saved one.
         patterns: How many to store; as many as the model was trained for, if left out.
-        damage: block:SIZE, block:SIZE:noise, salt-and-pepper:RATE, bits:SHARE, or several with +; if left out, block:16
-            for drawings and bits:0.5 for strings.
+        damage: block:SIZE, block:SIZE:noise (or :low, :high), salt-and-pepper:RATE, bits:SHARE, several with + (all) or
+            with / (one for each pattern); if left out, block:16 for drawings and bits:0.5 for strings.
         rehearse: Steps of practising the reading under this damage after the write, such as 320.
         seed: Of the patterns and of the damage.
         picture: Where to save the picture.

@@ -7,6 +7,7 @@ every strength.
 
 import abc
 import math
+from collections.abc import Callable
 from typing import Any, Literal
 
 import equinox as eqx
@@ -16,6 +17,7 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 Damaged = tuple[Float[Array, "*pattern"], Bool[Array, "*pattern"]]
 Interval = tuple[float, float]
+Fill = Literal["bits", "noise", "low", "high"]
 UNIT: Interval = (0.0, 1.0)
 
 
@@ -33,16 +35,18 @@ class AbstractDistortion(eqx.Module):
 
 
 class RandomBlock(AbstractDistortion):
-    """A square block at a uniform position, filled with fair random bits or with uniform noise."""
+    """A square block at a uniform position, filled with fair random bits, with uniform noise, or with the lowest or the
+    highest value: a drawing rubbed out, or blotted.
+    """
 
     size: int | Array
     """An array has to be at most the image's size: only a number can be checked."""
-    fill: Literal["bits", "noise"] = eqx.field(static=True, default="bits")
+    fill: Fill = eqx.field(static=True, default="bits")
 
     def __check_init__(self):
         _check("block size", self.size, 1.0, math.inf, whole=True)
-        if self.fill not in ("bits", "noise"):
-            raise ValueError(f"fill: got {self.fill!r}; expected 'bits' or 'noise'.")
+        if self.fill not in FILLS:
+            raise ValueError(f"fill: got {self.fill!r}; expected {', '.join(FILLS)}.")
 
     def __call__(self, pattern: Float[Array, "*pattern"], *, key: PRNGKeyArray, domain: Interval = UNIT) -> Damaged:
         if pattern.ndim != 3:
@@ -60,12 +64,11 @@ class RandomBlock(AbstractDistortion):
         in_rows = (rows >= corner[0]) & (rows < corner[0] + self.size)
         in_columns = (columns >= corner[1]) & (columns < corner[1] + self.size)
         kept = jnp.broadcast_to(~(in_rows[:, None] & in_columns[None, :])[..., None], pattern.shape)
-        new = _bits if self.fill == "bits" else _noise
-        return jnp.where(kept, pattern, new(fill_key, pattern, domain)), kept
+        return jnp.where(kept, pattern, FILLS[self.fill](fill_key, pattern, domain)), kept
 
     @property
     def name(self) -> str:
-        return f"block:{self.size}" + (":noise" if self.fill == "noise" else "")
+        return f"block:{self.size}" + ("" if self.fill == "bits" else f":{self.fill}")
 
 
 class SaltAndPepper(AbstractDistortion):
@@ -128,16 +131,43 @@ class InTurn(AbstractDistortion):
         return "+".join(distortion.name for distortion in self.distortions)
 
 
-EXPECTED = "expected block:SIZE, block:SIZE:noise, salt-and-pepper:RATE, bits:SHARE, or several joined by +"
+class OneOf(AbstractDistortion):
+    """One of several distortions, drawn anew for each pattern."""
+
+    distortions: tuple[AbstractDistortion, ...]
+
+    def __call__(self, pattern: Float[Array, "*pattern"], *, key: PRNGKeyArray, domain: Interval = UNIT) -> Damaged:
+        choice_key, *keys = jax.random.split(key, len(self.distortions) + 1)
+        choice = jax.random.randint(choice_key, (), 0, len(self.distortions))
+        pairs = zip(self.distortions, keys, strict=True)
+        each = [distortion(pattern, key=own_key, domain=domain) for distortion, own_key in pairs]
+        damaged, kept = (jnp.stack(arrays)[choice] for arrays in zip(*each, strict=True))
+        return damaged, kept
+
+    @property
+    def name(self) -> str:
+        return "/".join(distortion.name for distortion in self.distortions)
+
+
+EXPECTED = (
+    "expected block:SIZE, block:SIZE:noise (or :low, :high), salt-and-pepper:RATE, bits:SHARE, several joined by + "
+    "(all of them) or by / (one of them for each pattern)"
+)
 
 
 def distortion(text: str) -> AbstractDistortion:
-    """From its name, such as `block:16`, `block:16:noise`, `salt-and-pepper:0.15` or `block:8+salt-and-pepper:0.1`."""
+    """From its name, such as `block:16`, `block:16:noise`, `salt-and-pepper:0.15`, `block:8+salt-and-pepper:0.1` or
+    `block:8/block:20`.
+    """
+    if "/" in text:
+        return OneOf(tuple(distortion(part) for part in text.split("/")))
     if "+" in text:
         return InTurn(tuple(distortion(part) for part in text.split("+")))
     match text.split(":"):
-        case ["block", size, *fill] if size.isdecimal() and fill in ([], ["bits"], ["noise"]):
-            return RandomBlock(int(size), "noise" if fill == ["noise"] else "bits")
+        case ["block", size] if size.isdecimal():
+            return RandomBlock(int(size))
+        case ["block", size, ("bits" | "noise" | "low" | "high") as fill] if size.isdecimal():
+            return RandomBlock(int(size), fill)
         case ["salt-and-pepper", rate] if (value := _number(rate)) is not None:
             return SaltAndPepper(value)
         case ["bits", share] if (value := _number(share)) is not None:
@@ -173,3 +203,12 @@ def _bits(key: PRNGKeyArray, like: Array, domain: Interval) -> Array:
 
 def _noise(key: PRNGKeyArray, like: Array, domain: Interval) -> Array:
     return jax.random.uniform(key, like.shape, like.dtype, *domain)
+
+
+FILLS: dict[Fill, Callable[[Array, Array, Interval], Array]] = {
+    "bits": _bits,
+    "noise": _noise,
+    "low": lambda key, like, domain: jnp.full_like(like, domain[0]),
+    "high": lambda key, like, domain: jnp.full_like(like, domain[1]),
+}
+"""What a block is filled with, from a key, the pattern and the domain."""

@@ -9,7 +9,7 @@ from ..memory import Memory
 from ..rehearsal import Rehearsal, with_rehearsal
 from .tables import System
 
-BATCHES = 50
+BATCHES = 40
 """A write takes up to a minute on a CPU."""
 
 
