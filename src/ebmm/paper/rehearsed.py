@@ -9,8 +9,8 @@ from ..memory import Memory
 from ..rehearsal import Rehearsal, with_rehearsal
 from .tables import System
 
-BATCHES = 40
-"""A write takes up to a minute on a CPU."""
+BATCHES = 20
+"""A write takes up to a minute on a CPU. Cells that were measured over more are kept."""
 
 
 def rehearsed_row(
