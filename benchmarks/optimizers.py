@@ -1,7 +1,8 @@
-"""AdamW, Muon and SOAP at several learning rates, and damaged copies to learn from, on small drawings.
+"""AdamW, Muon and SOAP at several learning rates, weight decay, and damaged copies to learn from, on small drawings.
 
     python benchmarks/optimizers.py --optimizers muon --rates 3e-3 1e-2 --out muon.json
     python benchmarks/optimizers.py --optimizers muon --rates 1e-2 --copies 1 4 --out copies.json
+    python benchmarks/optimizers.py --optimizers muon --rates 1e-2 --decays 0 0.3 --out decay.json
 
 4 drawings of Omniglot, halved to 16×16, with a block of 8×8 drawn anew, in a convolutional network of a quarter of the
 paper's width (8 channels): the first stage of a curriculum. Wrong pixels over held-out characters after each so many
@@ -77,25 +78,28 @@ def main(
     optimizers: tuple[Optimizer, ...] = ("adamw", "muon"),
     rates: tuple[float, ...] = (1e-3, 3e-3, 1e-2),
     copies: tuple[int, ...] = (1,),
+    decays: tuple[float, ...] = (1e-6,),
     updates: int = 1500,
     every: int = 250,
     seed: int = 0,
     out: Path | None = None,
 ) -> None:
     rows: list[dict[str, Any]] = []
-    for optimizer, rate, of_each in track(list(product(optimizers, rates, copies)), "Training"):
+    for optimizer, rate, of_each, decay in track(list(product(optimizers, rates, copies, decays)), "Training"):
         settings = Settings(
             updates=updates,
             stages=(Stage(PATTERNS, EPISODES, updates),),
             optimizer=optimizer,
             learning_rate=rate,
             copies=of_each,
+            weight_decay=decay,
             group=4,
         )
-        about, began = {"optimizer": optimizer, "rate": rate, "copies": of_each}, time.perf_counter()
+        about = {"optimizer": optimizer, "rate": rate, "copies": of_each, "weight_decay": decay}
+        began = time.perf_counter()
         curve = trained(settings, seed, every)
         rows.append(about | {"seconds": time.perf_counter() - began, "curve": curve})
-        print(optimizer, rate, of_each, curve[-1], flush=True)
+        print(optimizer, rate, of_each, decay, curve[-1], flush=True)
         if out:
             write_whole({out: as_json({"updates": updates, **provenance(seed=seed), "rows": rows})})
 

@@ -75,6 +75,7 @@ def test_a_length_that_makes_no_sense_is_refused(tmp_path, wrong):
         ["--from-patterns", "5"],
         ["--learning-rate", "0"],
         ["--learning-rate", "inf"],
+        ["--weight-decay", "-1"],
         ["--decay", "2"],
         ["--group", "0"],
         ["--held-out", "-1"],
@@ -96,16 +97,18 @@ def test_half_precision_is_for_energies(tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-def test_systems_that_are_no_energy_learn_from_all_that_they_recall(tmp_path):
-    with pytest.raises(SystemExit, match="MANN is no energy"):
-        main(["train", "binary-16-mann", "--out", str(tmp_path / "run"), "--last-steps", "1"])
+@pytest.mark.parametrize("option", [["--last-steps", "1"], ["--unroll", "True"]])
+def test_what_is_of_read_steps_is_refused_for_systems_that_are_no_energy(tmp_path, option):
+    with pytest.raises(SystemExit, match=f"{option[0]}: MANN is no energy"):
+        main(["train", "binary-16-mann", "--out", str(tmp_path / "run"), *option])
     assert not (tmp_path / "run").exists()
 
 
 def test_it_learns_as_told(tmp_path, capsys):
     out = tmp_path / "run"
-    told = ["--from-patterns", "3", "--optimizer", "soap", "--learning-rate", "0.002", "--decay", "1.0"]
-    told += ["--precision", "float16", "--group", "2", "--copies", "2", "--last-steps", "1", "--held-out", "0"]
+    told = ["--from-patterns", "3", "--optimizer", "soap", "--learning-rate", "0.002", "--weight-decay", "0.3"]
+    told += ["--decay", "1.0", "--precision", "float16", "--group", "2", "--copies", "2", "--last-steps", "1"]
+    told += ["--unroll", "True", "--held-out", "0"]
     main(["train", "short", "--out", str(out), *told, "--minutes", "0"])
     printed = " ".join(capsys.readouterr().out.split())
     assert f"--seed 0 {' '.join(told)} --resume" in printed
@@ -113,6 +116,7 @@ def test_it_learns_as_told(tmp_path, capsys):
     settings = experiment["settings"]
     assert experiment["held_out"] == 0
     assert (settings["optimizer"], settings["learning_rate"], settings["decay"]) == ("soap", 0.002, 1.0)
+    assert (settings["weight_decay"], settings["unroll"]) == (0.3, True)
     assert (settings["precision"], settings["group"], settings["copies"]) == ("float16", 2, 2)
     assert settings["last_steps"] == 1
     assert [stage["patterns"] for stage in settings["stages"]] == [4]

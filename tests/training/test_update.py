@@ -15,7 +15,7 @@ from ebmm.layers import ResBlock, he_linear
 from ebmm.loops import Loop
 from ebmm.training import update
 from ebmm.training.settings import Settings, Stage
-from ebmm.training.update import Learner, run_updates, transformation
+from ebmm.training.update import Learner, are_weights, run_updates, transformation
 
 PLAIN = {
     "clip": None,
@@ -68,11 +68,23 @@ def test_an_update_is_adamw_on_the_mean_gradient(shallow, string_episodes):
     parameters = eqx.filter(shallow, eqx.is_inexact_array)
     keys = jax.random.split(jax.random.fold_in(jax.random.key(5), 0), 4)
     loss, gradient = jax.tree.map(lambda *each: sum(each) / 4, *(loss_of(shallow, key) for key in keys))
-    optimizer = optax.adamw(0.01, weight_decay=0.01)
+    optimizer = optax.adamw(0.01, weight_decay=0.01, mask=are_weights)
     changes, _ = optimizer.update(gradient, optimizer.init(parameters), parameters)
     same(found.model, eqx.apply_updates(shallow, changes), rtol=1e-3, atol=2e-5)
     assert report.loss[0] == pytest.approx(float(loss), rel=1e-4)
     assert report.dropped[0] == 0
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "muon", "soap"])
+def test_what_multiplies_an_input_decays_and_nothing_else(shallow, optimizer):
+    """Where there is no gradient, an update of rate r leaves 1 − r · decay of it; biases and step sizes stay."""
+    parameters = eqx.filter(shallow, eqx.is_inexact_array)
+    nothing = jax.tree.map(jnp.zeros_like, parameters)
+    changes = first_changes(transformation(settings(optimizer=optimizer, weight_decay=0.1)), nothing, parameters)
+    for changed, before in zip(jax.tree.leaves(changes.energy), jax.tree.leaves(parameters.energy), strict=True):
+        np.testing.assert_allclose(changed, 0.1 * before if before.ndim > 1 else 0.0 * before, rtol=1e-6)
+    assert not any(np.any(array) for array in jax.tree.leaves((changes.write_rates, changes.read_rates)))
+    assert np.any(parameters.write_rates.raw)
 
 
 def test_several_copies_of_each_pattern_share_what_is_written(shallow, string_episodes):

@@ -52,6 +52,7 @@ def bench(
     lowering: Literal["patches", "mixed", "xla"] | None = None,
     triton: bool | None = None,
     precision: Precision = "float32",
+    unroll: bool = False,
     out: Path | None = None,
 ) -> None:
     """Time meta-updates, writing and reading, beside a matrix product in the same run.
@@ -71,6 +72,7 @@ def bench(
         lowering: How to convolve, in place of what is fastest on this platform.
         triton: Let XLA try Triton's matrix products; if not said, as the network's experiment does.
         precision: Of the energy's own arithmetic in an update.
+        unroll: Compile a copy of the code for each step of writing and reading, in place of a loop.
         out: Where to save all of it as JSON, each measurement as soon as it is there.
     """
     console = Console()
@@ -110,6 +112,7 @@ def bench(
                 "group": min(group, count),
                 "keep": kept,
                 "precision": precision,
+                "unroll": unroll,
                 "work": work,
             }
             options["triton"] = EXPERIMENTS[TRAINED_BY[network]].settings.triton if triton is None else triton

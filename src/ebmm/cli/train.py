@@ -7,9 +7,9 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import jax
 import tyro
@@ -62,6 +62,37 @@ def families(experiments: list[Experiment]) -> list[list[Experiment]]:
     return list(found.values())
 
 
+@dataclass(frozen=True)
+class Learning:
+    """How to learn, where it is not to be as the experiment has it."""
+
+    optimizer: Optimizer | None = None
+    """In place of the experiment's own."""
+    learning_rate: float | None = None
+    """In place of the experiment's own."""
+    weight_decay: float | None = None
+    """Of what multiplies an input, times the learning rate with each update, in place of the experiment's own."""
+    decay: float | None = None
+    """Over this last share of the run the learning rate falls to zero, in place of the experiment's own; 1 is all."""
+    precision: Precision | None = None
+    """Of the energy's own arithmetic, in place of the experiment's own."""
+    group: int | None = None
+    """So many episodes share a gradient, in place of the experiment's own number."""
+    copies: int | None = None
+    """So many damaged copies of each pattern are read, in place of the experiment's own number."""
+    last_steps: int | None = None
+    """Only the last so many read steps count in the loss, in place of the experiment's own number."""
+    unroll: bool | None = None
+    """Compile a copy of the code for each step of writing and reading, in place of a loop: faster on a GPU."""
+
+    @property
+    def given(self) -> dict[str, Any]:
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+
+AS_IT_IS = Learning()
+
+
 def train(
     name: Annotated[str, tyro.conf.Positional],
     *,
@@ -76,15 +107,9 @@ def train(
     fresh: bool = False,
     from_patterns: int | None = None,
     stages: tuple[str, ...] = (),
-    optimizer: Optimizer | None = None,
-    learning_rate: float | None = None,
-    decay: float | None = None,
-    precision: Precision | None = None,
-    group: int | None = None,
-    copies: int | None = None,
-    last_steps: int | None = None,
     held_out: int | None = None,
     tensorboard: bool = False,
+    learn: Annotated[Learning, tyro.conf.arg(name="")] = AS_IT_IS,
 ) -> None:
     """Train an experiment into a folder: config, metrics, checkpoints and the model.
 
@@ -101,15 +126,9 @@ def train(
         fresh: Start from a fresh model even if the experiment has a bundled one to start from.
         from_patterns: Leave out the stages with fewer patterns; for a model that has them behind it.
         stages: In place of the experiment's own, as PATTERNSxEPISODES:UPDATES, such as 8x16:4000 64x8:20000.
-        optimizer: In place of the experiment's own.
-        learning_rate: In place of the experiment's own.
-        decay: Over this last share of the run it falls to zero, in place of the experiment's own; 1 is all of it.
-        precision: Of the energy's own arithmetic, in place of the experiment's own.
-        group: So many episodes share a gradient, in place of the experiment's own number.
-        copies: So many damaged copies of each pattern are read, in place of the experiment's own number.
-        last_steps: Only the last so many read steps count in the loss, in place of the experiment's own number.
         held_out: Test batches to watch at every snapshot, in place of the experiment's own number; 0 saves their time.
         tensorboard: Write the metrics for TensorBoard as well.
+        learn: How to learn, where it is not to be as the experiment has it.
     """
     with told_plainly():
         if minutes is not None and not minutes >= 0:
@@ -118,10 +137,7 @@ def train(
             check_tensorboard()
         join_cluster()
         experiment = lasting(times_as_many(staged(named(name), stages), times), updates, within)
-        experiment = learning(
-            experiment, from_patterns, optimizer, learning_rate, decay, precision, group, copies, last_steps
-        )
-        experiment = watching(experiment, held_out)
+        experiment = watching(learning(beginning_at(experiment, from_patterns), learn), held_out)
         if fresh and start is not None:
             raise ValueError("got --fresh and --start; expected one of them.")
         experiment = replace(experiment, start=None if fresh else experiment.start)
@@ -152,13 +168,7 @@ def train(
         given |= {
             "from-patterns": from_patterns,
             "stages": " ".join(stages) or None,
-            "optimizer": optimizer,
-            "learning-rate": learning_rate,
-            "decay": decay,
-            "precision": precision,
-            "group": group,
-            "copies": copies,
-            "last-steps": last_steps,
+            **{name.replace("_", "-"): value for name, value in learn.given.items()},
             "held-out": held_out,
         }
         more = "".join(f" --{option} {value}" for option, value in given.items() if value is not None)
@@ -246,50 +256,42 @@ def lasting(experiment: Experiment, updates: int | None, within: float | None = 
     return replace(experiment, settings=settings)
 
 
-def learning(
-    experiment: Experiment,
-    from_patterns: int | None,
-    optimizer: Optimizer | None,
-    learning_rate: float | None,
-    decay: float | None,
-    precision: Precision | None,
-    group: int | None,
-    copies: int | None,
-    last_steps: int | None,
-) -> Experiment:
-    """The experiment with these of its settings changed."""
+def beginning_at(experiment: Experiment, patterns: int | None) -> Experiment:
+    """Without the stages of fewer patterns."""
+    if patterns is None:
+        return experiment
     settings = experiment.settings
-    if from_patterns is not None:
-        stages = tuple(stage for stage in settings.stages if stage.patterns >= from_patterns)
-        if not stages:
-            most = max(stage.patterns for stage in settings.stages)
-            raise ValueError(f"--from-patterns {from_patterns}: expected at most {most}, as {experiment.name} has.")
-        settings = replace(settings, stages=stages)
-    if learning_rate is not None and not 0 < learning_rate < math.inf:
-        raise ValueError(f"--learning-rate {learning_rate}: expected a positive number.")
-    if decay is not None and not 0 <= decay <= 1:
-        raise ValueError(f"--decay {decay}: expected a share from 0 to 1.")
-    if precision == "float16" and experiment.network in SYSTEMS:
-        raise ValueError(f"--precision float16: {experiment.network} is no energy; expected float32 for it.")
-    if group is not None and group < 1:
-        raise ValueError(f"--group {group}: expected at least 1.")
-    if copies is not None and copies < 1:
-        raise ValueError(f"--copies {copies}: expected at least 1.")
-    if last_steps is not None and not 1 <= last_steps <= experiment.steps:
-        raise ValueError(f"--last-steps {last_steps}: expected 1 to {experiment.steps}, the read steps there are.")
-    if last_steps is not None and experiment.network in SYSTEMS:
-        raise ValueError(f"--last-steps: {experiment.network} is no energy, and learns from all that it recalls.")
-    settings = replace(
-        settings,
-        optimizer=optimizer or settings.optimizer,
-        learning_rate=settings.learning_rate if learning_rate is None else learning_rate,
-        decay=settings.decay if decay is None else decay,
-        precision=precision or settings.precision,
-        group=settings.group if group is None else group,
-        copies=settings.copies if copies is None else copies,
-        last_steps=settings.last_steps if last_steps is None else last_steps,
-    )
-    return replace(experiment, settings=settings)
+    stages = tuple(stage for stage in settings.stages if stage.patterns >= patterns)
+    if not stages:
+        most = max(stage.patterns for stage in settings.stages)
+        raise ValueError(f"--from-patterns {patterns}: expected at most {most}, as {experiment.name} has.")
+    return replace(experiment, settings=replace(settings, stages=stages))
+
+
+def learning(experiment: Experiment, learn: Learning) -> Experiment:
+    """The experiment with these of its settings changed."""
+    if learn.learning_rate is not None and not 0 < learn.learning_rate < math.inf:
+        raise ValueError(f"--learning-rate {learn.learning_rate}: expected a positive number.")
+    if learn.weight_decay is not None and not 0 <= learn.weight_decay < math.inf:
+        raise ValueError(f"--weight-decay {learn.weight_decay}: expected a number of at least 0.")
+    if learn.decay is not None and not 0 <= learn.decay <= 1:
+        raise ValueError(f"--decay {learn.decay}: expected a share from 0 to 1.")
+    if learn.group is not None and learn.group < 1:
+        raise ValueError(f"--group {learn.group}: expected at least 1.")
+    if learn.copies is not None and learn.copies < 1:
+        raise ValueError(f"--copies {learn.copies}: expected at least 1.")
+    if learn.last_steps is not None and not 1 <= learn.last_steps <= experiment.steps:
+        raise ValueError(
+            f"--last-steps {learn.last_steps}: expected 1 to {experiment.steps}, the read steps there are."
+        )
+    if experiment.network in SYSTEMS:
+        if learn.precision == "float16":
+            raise ValueError(f"--precision float16: {experiment.network} is no energy; expected float32 for it.")
+        if learn.last_steps is not None:
+            raise ValueError(f"--last-steps: {experiment.network} is no energy, and learns from all that it recalls.")
+        if learn.unroll:
+            raise ValueError(f"--unroll: {experiment.network} is no energy, and has no such loops.")
+    return replace(experiment, settings=replace(experiment.settings, **learn.given))
 
 
 def watching(experiment: Experiment, held_out: int | None) -> Experiment:

@@ -40,6 +40,9 @@ class Settings:
     step_size_factor: float = 3.0
     """The learned step sizes of writing and reading move so many times faster than the weights."""
     weight_decay: float = 1e-6
+    """Of what multiplies an input, this times the learning rate is taken off with each update. Without it the weights
+    grow by the noise of their own steps.
+    """
     clip: float | None = 1.0
     """Of the norm of the mean gradient."""
     episode_clip: float | None = 2.0
@@ -75,6 +78,8 @@ class Settings:
     initial: InitialRates = CALIBRATED
     keep: Keep = "products"
     """What the steps of writing and reading keep for the way back; the rest is computed again."""
+    unroll: bool = False
+    """A copy of the code for each step of writing and reading: faster on a GPU, and longer to compile."""
     precision: Precision = "float32"
     """Of the energy's own arithmetic. Weights, gradients of weights and step sizes are in float32 at any rate."""
     triton: bool = True

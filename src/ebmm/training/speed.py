@@ -47,6 +47,7 @@ def update_speed(
     keep: Keep = "products",
     triton: bool = True,
     precision: Precision = "float32",
+    unroll: bool = False,
     work: float | None = None,
     repeats: int = 5,
     profile: bool = False,
@@ -57,18 +58,16 @@ def update_speed(
     """
     updates = updates_in_a_call()
     stages = (Stage(sample.patterns, episodes, 1),)
-    settings = Settings(updates=1, stages=stages, group=group, keep=keep, triton=triton, precision=precision)
+    same: Any = {"group": group, "keep": keep, "triton": triton, "precision": precision, "unroll": unroll}
+    settings = Settings(updates=1, stages=stages, **same)
     compiled, given, took = _compiled(model, sample, settings, updates=updates)
     seconds = seconds_of(lambda: compiled(*given), repeats) / updates
     total = episodes * (flops_of_an_episode(model, sample) if work is None else work)
     return {
         "patterns": sample.patterns,
         "episodes": episodes,
-        "group": group,
         "copies": sample.copies,
-        "keep": keep,
-        "triton": triton,
-        "precision": precision,
+        **same,
         "updates_in_a_call": updates,
         "milliseconds": 1e3 * seconds,
         "milliseconds_an_episode": 1e3 * seconds / episodes,
@@ -128,7 +127,7 @@ def largest_batch(
     for _ in range(tries):
         count = max(count, 1)
         stages = (Stage(sample.patterns, count, 1),)
-        same: Any = {name: many[name] for name in ("keep", "triton", "precision")}
+        same: Any = {name: many[name] for name in ("keep", "triton", "precision", "unroll")}
         settings = Settings(updates=1, stages=stages, group=count, **same)
         compiled, given, took = _compiled(model, sample, settings, updates=1)
         needed = peak_bytes(compiled)

@@ -39,7 +39,8 @@ def in_training(model: AbstractMemoryModel, settings: Settings) -> AbstractMemor
     """The same model, its loops differentiated as the settings say."""
     if not isinstance(model, EBMM):
         return model
-    return replace(model, loop=Loop(model.loop.unroll, keep=settings.keep, cotangent_limit=settings.cotangent_limit))
+    unroll = settings.unroll or model.loop.unroll
+    return replace(model, loop=Loop(unroll, keep=settings.keep, cotangent_limit=settings.cotangent_limit))
 
 
 @dataclass

@@ -103,7 +103,7 @@ class Report(NamedTuple):
 def transformation(settings: Settings) -> optax.GradientTransformation:
     """The optimizer without the learning rate, which is an argument of each update."""
     clip = optax.identity() if settings.clip is None else optax.clip_by_global_norm(settings.clip)
-    decay = optax.add_decayed_weights(settings.weight_decay)
+    decay = optax.add_decayed_weights(settings.weight_decay, mask=are_weights)
     if settings.optimizer == "adamw":
         return optax.chain(clip, optax.scale_by_adam(), decay)
     if settings.optimizer == "soap":
@@ -127,6 +127,15 @@ def matrices(parameters: PyTree) -> PyTree:
         return None if is_vector else dense if array.ndim == 2 else convolution
 
     return jax.tree_util.tree_map_with_path(axes, parameters)
+
+
+def are_weights(parameters: PyTree) -> PyTree:
+    """Which parameters decay: what multiplies an input, and neither biases and scales nor step sizes."""
+
+    def is_weight(path: Any, array: Array) -> bool:
+        return array.ndim > 1 and getattr(path[0], "name", None) not in STEP_SIZES
+
+    return jax.tree_util.tree_map_with_path(is_weight, parameters)
 
 
 def are_matrices(parameters: PyTree) -> PyTree:
