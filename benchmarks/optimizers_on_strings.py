@@ -57,6 +57,7 @@ def main(
     optimizers: tuple[Optimizer, ...] = ("adamw", "muon"),
     rates: tuple[float, ...] = (3e-3,),
     copies: tuple[int, ...] = (1,),
+    decays: tuple[float, ...] = (0.5,),
     updates: int = 1000,
     episodes: int = 4,
     precision: Precision = "float32",
@@ -69,6 +70,7 @@ def main(
     optimizers: To compare.
     rates: Learning rates.
     copies: Damaged copies of each string in an episode.
+    decays: Over this last share of a run the learning rate falls to zero.
     updates: Of each run.
     episodes: In an update.
     precision: Of the energy's own arithmetic.
@@ -78,20 +80,23 @@ def main(
     """
     rows: list[dict[str, Any]] = []
     title = f"After {updates:,} updates"
-    table = Table("units", "optimizer", "learning rate", "copies", "wrong bits", "seconds", title=title)
-    for width, optimizer, rate, of_each in track(list(product(units, optimizers, rates, copies)), "Training"):
+    table = Table("units", "optimizer", "learning rate", "decay", "copies", "wrong bits", "seconds", title=title)
+    runs = list(product(units, optimizers, rates, decays, copies))
+    for width, optimizer, rate, decay, of_each in track(runs, "Training"):
         settings = Settings(
             updates=updates,
             stages=(Stage(PATTERNS, episodes, updates),),
             optimizer=optimizer,
             learning_rate=rate,
+            decay=decay,
             precision=precision,
             copies=of_each,
             patience=None,
         )
         found = trained(width, settings, seed=seed, batches=batches)
-        rows.append({"units": width, "optimizer": optimizer, "learning_rate": rate, "copies": of_each, **found})
-        numbers = (f"{rate:g}", str(of_each), f"{found['wrong_bits']:.2f}", f"{found['seconds']:.0f}")
+        run = {"units": width, "optimizer": optimizer, "learning_rate": rate, "decay": decay, "copies": of_each}
+        rows.append({**run, **found})
+        numbers = (f"{rate:g}", f"{decay:g}", str(of_each), f"{found['wrong_bits']:.2f}", f"{found['seconds']:.0f}")
         table.add_row(str(width), optimizer, *numbers)
         if out:
             report = {"patterns": PATTERNS, "bits": BITS, "updates": updates, "episodes": episodes}

@@ -39,7 +39,7 @@ def test_other_systems_have_no_steps_to_change():
 def test_a_memory_writes_fewer_patterns_with_shorter_steps(rnn):
     strings = jax.random.rademacher(jax.random.key(0), (4, *rnn.pattern_shape), dtype=float)
     memory = ebmm.Memory(rnn, "small", trained={"patterns": 2 * len(strings)})
-    found = memory.write(strings).state
+    found = memory.write(strings, careful=False).state
     expected = ebmm.Memory(for_fewer(rnn, 1, 2)).write(strings).state
     learned = ebmm.Memory(rnn).write(strings).state
     for one, other, plain in zip(*map(jax.tree.leaves, (found, expected, learned)), strict=True):

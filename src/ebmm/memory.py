@@ -92,30 +92,34 @@ class Memory:
         patterns: Any,
         *,
         as_learned: bool = False,
-        careful: bool = False,
+        careful: bool | None = None,
         rehearsal: Rehearsal | None = None,
         watch: Watch = iter,
     ) -> "Memory":
         """A new memory that holds these patterns: a batch, or a single one.
 
         Fewer patterns than the model was trained for are written with shorter steps (see `ebmm.fewer`), which recalls
-        them better; `as_learned` keeps the steps as they are. `careful` tries several lengths of the steps and keeps
-        the best (see `ebmm.careful`): for patterns unlike those of training, in five times the time. A
+        them better. `careful` reads what was written from itself and tries steps of other lengths where that fails
+        (see `ebmm.careful`): for patterns unlike those of training, in up to ten times the time. If it is left out,
+        another number of patterns than in training is written so. `as_learned` keeps the steps as they are. A
         `rehearsal` practises reading under the damage that is to be expected (see `ebmm.rehearsal`): fewer errors in
         the same memory, for seconds or minutes of writing, in which `watch` goes through its steps and can show how far
         it is.
         """
         batch, _ = self._as_patterns(patterns, "patterns")
-        model = self.model if as_learned else self.model_for(len(batch))
-        writer = with_rehearsal(carefully(model) if careful else model, rehearsal)
+        writer = with_rehearsal(self.model_for(len(batch), as_learned=as_learned, careful=careful), rehearsal)
         state = write_watched(writer, batch, watch) if isinstance(writer, Rehearsed) else _write(writer, batch)
         check_finite(state)
         rehearsed = None if rehearsal is None else str(rehearsal)
         return replace(self, state=state, patterns_stored=len(batch), stored_energies=None, rehearsed=rehearsed)
 
-    def model_for(self, patterns: int) -> AbstractMemoryModel:
-        """The model as it writes so many patterns: with shorter steps for fewer than it was trained for."""
-        return for_fewer(self.model, patterns, (self.trained or {}).get("patterns"))
+    def model_for(self, patterns: int, *, as_learned: bool = False, careful: bool | None = None) -> AbstractMemoryModel:
+        """The model as it writes so many patterns: see `write`."""
+        learned = (self.trained or {}).get("patterns")
+        model = self.model if as_learned else for_fewer(self.model, patterns, learned)
+        if careful is None:
+            careful = not as_learned and learned is not None and learned != patterns
+        return carefully(model) if careful else model
 
     def read(self, queries: Any, *, known: Any = None, steps: int | None = None) -> Readout:
         """What this memory recalls for a damaged pattern, or for each of a batch.

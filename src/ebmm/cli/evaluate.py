@@ -12,7 +12,7 @@ import tyro
 from jaxtyping import PRNGKeyArray
 from rich.console import Console
 
-from ..careful import carefully
+from ..careful import Careful
 from ..checks import check_seed
 from ..data import DATASETS
 from ..data.binary import RandomBits
@@ -69,8 +69,9 @@ def evaluate(
         patterns: Patterns in a batch, if not as many as the paper has.
         damage: If not the paper's: block:SIZE, block:SIZE:noise, salt-and-pepper:RATE, bits:SHARE, or several with +.
         split: Part of the dataset.
-        as_learned: Write fewer patterns than in training with the steps that were learned, not with shorter ones.
-        careful: Write with steps of several lengths and keep the best, for patterns unlike those of training.
+        as_learned: Write another number of patterns than in training with the steps that were learned, unchecked.
+        careful: Read what was written from itself and try steps of other lengths where that fails; otherwise only done
+            with another number of patterns than in training.
         rehearse: Steps of practising the reading after each write, under the same kind of damage.
         rehearse_under: Damage to practise under, if it is to be another.
         read_steps: To read in, if not as many as were learned; the last learned step is repeated.
@@ -109,7 +110,7 @@ def evaluate(
         )
         measuring.check(batches, kinds)
         report = about(on, protocol, split, episodes.source, memory)
-        report |= {"shorter_steps": measuring.shorter_steps, "careful": careful, "rehearsed": rehearse}
+        report |= {"shorter_steps": measuring.shorter_steps, "careful": measuring.is_careful, "rehearsed": rehearse}
         report |= {"rehearsal": None if rehearsal is None else rehearsal.report()}
         report |= {"read_steps": read_steps}
         report |= measuring.errors(batches)
@@ -138,21 +139,21 @@ class Measuring:
     @property
     def model(self) -> AbstractMemoryModel | None:
         """As `Memory` takes it to write so many patterns and to read in so many steps."""
-        written = self._written
-        if written is None:
-            return None
-        read = in_steps(written, self.read_steps)
-        return with_rehearsal(carefully(read) if self.careful else read, self.rehearsal)
+        return None if self.memory is None else with_rehearsal(self._written(self.memory), self.rehearsal)
+
+    def _written(self, memory: Memory) -> AbstractMemoryModel:
+        read = replace(memory, model=in_steps(memory.model, self.read_steps))
+        careful = True if self.careful else None
+        return read.model_for(self.of.patterns, as_learned=self.as_learned, careful=careful)
 
     @property
-    def _written(self) -> AbstractMemoryModel | None:
-        if self.memory is None:
-            return None
-        return self.memory.model if self.as_learned else self.memory.model_for(self.of.patterns)
+    def is_careful(self) -> bool:
+        return self.memory is not None and isinstance(self._written(self.memory), Careful)
 
     @property
     def shorter_steps(self) -> bool:
-        return self.memory is not None and self._written is not self.memory.model
+        learned = None if self.memory is None else (self.memory.trained or {}).get("patterns")
+        return not self.as_learned and learned is not None and self.of.patterns < learned
 
     def key(self, index: int) -> PRNGKeyArray:
         return jax.random.fold_in(jax.random.key(self.seed), index)
@@ -179,7 +180,7 @@ class Measuring:
         title = f"{self.of.patterns} patterns, {self.of.damage.name}, {batches} batches"
         if self.shorter_steps:
             title += ", shorter write steps for fewer patterns"
-        if self.careful:
+        if self.is_careful:
             title += ", written with care"
         if self.rehearsal is not None:
             under = "" if self.rehearsal.damage == self.of.damage else f" under {self.rehearsal.damage.name}"

@@ -161,7 +161,7 @@ def digits(asked: Asked) -> Drawn:
     return Drawn(recall_figure(**recalled.shown(), title=title), report, (recalled.table(), line))
 
 
-def recalled_once(asked: Asked, episodes: Episodes, *, careful: bool = False) -> Recalled:
+def recalled_once(asked: Asked, episodes: Episodes, *, careful: bool | None = None) -> Recalled:
     with asked.console.status("Storing and recalling; the first time, compiling takes most of it"):
         return recalled_from(asked.memory, episodes, asked.seed, careful=careful)
 

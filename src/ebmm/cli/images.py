@@ -51,7 +51,8 @@ def write(
         out: Where to save the memory; a name that ends in .safetensors.
         model: Name of a bundled model, or folder of a saved one.
         ink: Whether lines are darker than what they are drawn on, or lighter.
-        careful: Try write steps of several lengths and keep the best, as the images may be unlike those of training.
+        careful: Check what was written and try steps of other lengths if need be; the images may be unlike those of
+            training.
         rehearse: Steps of practising the reading after the write, such as 320: fewer errors, for a minute of work.
         damage: To practise under, block:16 if left out: block:SIZE, block:SIZE:noise, salt-and-pepper:RATE, bits:SHARE,
             or several with +.

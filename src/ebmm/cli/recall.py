@@ -20,7 +20,6 @@ from jaxtyping import PyTree
 from rich.console import Console
 from rich.table import Table
 
-from ..careful import carefully
 from ..checks import check_seed
 from ..data import OMNIGLOT_SAMPLE
 from ..data.binary import RandomBits
@@ -179,7 +178,7 @@ def recalled_from(
     episodes: Episodes,
     seed: int,
     *,
-    careful: bool = False,
+    careful: bool | None = None,
     rehearsal: Rehearsal | None = None,
     watch: Watch = iter,
 ) -> Recalled:
@@ -188,8 +187,7 @@ def recalled_from(
     A rehearsal is compiled while it is watched, and its seconds are those of both.
     """
     episode: Episode = eqx.filter_jit(lambda episodes, key: episodes(key))(episodes, jax.random.key(seed))
-    plain, start = memory.model_for(episodes.patterns), memory.state
-    model = carefully(plain) if careful else plain
+    model, start = memory.model_for(episodes.patterns, careful=careful), memory.state
     write: Any = eqx.filter_jit(lambda model, patterns: model.write(patterns))
     read: Any = eqx.filter_jit(lambda model, state, queries, known: model.read(state, queries, known=known))
     with ThreadPoolExecutor(1) as threads:

@@ -2,7 +2,7 @@
 
 from ..baselines import DeepImagePrior, ExactStore, ModernHopfield
 from ..interface import AbstractMemoryModel
-from .rehearsed import rehearsed_row
+from .bundled import rehearsed_row
 from .tables import Column, PaperTable, System, published
 
 SHAPE = (32, 32, 1)

@@ -13,6 +13,7 @@ import numpy as np
 
 from ..baselines import VAE
 from ..bundled import bundled_models
+from ..careful import ENOUGH, LENGTHS, Careful
 from ..evaluation.errors import Errors, Spread, Watch, measure_errors
 from ..evaluation.protocols import PROTOCOLS, Protocol
 from ..evaluation.report import FLOAT_BITS
@@ -204,6 +205,8 @@ def _cell(
 
 
 def _described(model: AbstractMemoryModel) -> dict[str, Any]:
+    if isinstance(model, Careful):
+        return {**_described(model.model), "careful": {"lengths": LENGTHS, "enough": ENOUGH}}
     if isinstance(model, Rehearsed):
         return {**_described(model.model), "rehearsal": model.rehearsal.report()}
     return {"hash": model_hash(model), **describe(model)}
