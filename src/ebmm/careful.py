@@ -6,10 +6,12 @@ holds it gives it back. Where it does not, steps of other lengths are tried, and
 That takes a few more writes and reads, and nothing but the patterns themselves (`docs/log.md` has numbers).
 """
 
+from typing import NamedTuple
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from .core.energy import Layers
 from .core.model import EBMM
@@ -20,6 +22,16 @@ LENGTHS = (1.0, 1.08, 0.93, 1.16, 0.86, 1.25, 0.75, 0.6, 0.45, 0.3)
 """Of the write steps, times the learned ones, in the order in which they are tried."""
 ENOUGH = 0.02
 """The first length is kept that gives patterns back with this error (see `error_from_themselves`)."""
+
+
+class Tried(NamedTuple):
+    """What is known after some lengths."""
+
+    lengths: Int[Array, ""]
+    """How many of them."""
+    best: Layers
+    error: Float[Array, ""]
+    """Of the best."""
 
 
 class Careful(AbstractMemoryModel):
@@ -42,22 +54,18 @@ class Careful(AbstractMemoryModel):
         return self.model.memory_size
 
     def write(self, patterns: Float[Array, "n *pattern"], *, key: PRNGKeyArray | None = None) -> Layers:
-        Tried = tuple[Array, Layers, Array]  # how many lengths were tried, the best state so far, and its error
-
-        def is_to_go_on(tried: Tried) -> Array:
-            count, _, error = tried
-            return (count < len(LENGTHS)) & ~(error <= ENOUGH)
+        def is_to_go_on(tried: Tried) -> Bool[Array, ""]:
+            return (tried.lengths < len(LENGTHS)) & ~(tried.error <= ENOUGH)
 
         def one_more(tried: Tried) -> Tried:
-            count, best, least = tried
-            state = with_steps(self.model, jnp.array(LENGTHS)[count]).write(patterns)
+            state = with_steps(self.model, jnp.array(LENGTHS)[tried.lengths]).write(patterns)
             error = error_from_themselves(self.model, state, patterns)
-            is_better = (error < least) | (count == 0)
-            kept = jax.tree.map(lambda new, old: jnp.where(is_better, new, old), state, best)
-            return count + 1, kept, jnp.where(is_better, error, least)
+            is_better = (error < tried.error) | (tried.lengths == 0)  # so that what is not finite is told if all are so
+            best = jax.tree.map(lambda new, old: jnp.where(is_better, new, old), state, tried.best)
+            return Tried(tried.lengths + 1, best, jnp.where(is_better, error, tried.error))
 
-        start = (jnp.array(0), self.initial_state, jnp.array(jnp.inf, patterns.dtype))
-        return jax.lax.while_loop(is_to_go_on, one_more, start)[1]
+        start = Tried(jnp.array(0), self.initial_state, jnp.array(jnp.inf, patterns.dtype))
+        return jax.lax.while_loop(is_to_go_on, one_more, start).best
 
     def read(
         self,
