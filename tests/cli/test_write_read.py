@@ -11,7 +11,7 @@ from PIL import Image
 import ebmm
 from ebmm.baselines import SYSTEMS, Hopfield
 from ebmm.cli import main
-from ebmm.cli.images import file_names
+from ebmm.cli.images import file_names, held, read_back
 from ebmm.data.own_images import as_bits, find_images, load_images, threshold
 from ebmm.evaluation.recognition import looks_stored
 
@@ -61,6 +61,23 @@ def test_a_folder_of_images_goes_in_and_comes_back(place, model, capsys):
     expected = ebmm.Memory.from_pretrained(model).write(patterns)
     np.testing.assert_allclose(memory.state, expected.state, atol=1e-6)
     assert memory.stored_energies == pytest.approx(np.asarray(expected.energy(patterns)), rel=1e-4)
+
+
+def test_what_is_stored_is_read_back_and_a_warning_names_what_is_not_held(place, model, capsys):
+    main(["write", "drawings", "-o", "memory.safetensors", "--model", model])
+    assert "Read back undamaged, 0.0 of 64 pixels of an image are wrong.\n" in capsys.readouterr().out
+    memory = ebmm.Memory.load("memory.safetensors")
+    patterns = np.stack([ink_of(seed) for seed in range(5)])[..., None].astype(float)  # the last two are not stored
+    back = read_back(memory, patterns)
+    recalled = np.asarray(memory.read(patterns).patterns)
+    assert back.wrong == tuple(((recalled > 0.5) != (patterns > 0.5)).sum(axis=(1, 2, 3)))
+    assert back.wrong[:3] == (0, 0, 0)
+    assert min(back.wrong[3:]) > 1
+    assert back.energies == pytest.approx(np.asarray(memory.energy(patterns)), rel=1e-4)
+    assert read_back(memory, 0.9 * patterns).wrong is None  # these are no bits
+    told = held((0, 9, 2, 1), 100, [place / f"{index}.png" for index in range(4)])
+    assert "3.0 of 100 pixels" in told
+    assert f"Warning: 1 of 4 is not held well, {place / '1.png'} least of all" in told
 
 
 def test_damaged_images_are_recovered_and_look_stored(place, model, capsys):

@@ -1,6 +1,7 @@
 """`ebmm write` and `ebmm read`: people's own images into a memory and out of it."""
 
 import io
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -29,6 +30,7 @@ MOST = 1024  # patterns written at once: all of them are worked on together
 AT_ONCE = 64  # queries read at once
 SHEET = "contact-sheet.png"
 DAMAGE = "block:16"  # to practise reading under
+MUCH = 0.02  # of an image's values: wrong even where nothing was damaged
 
 Given = Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(name="images", metavar="IMAGE...")]
 
@@ -81,10 +83,13 @@ def write(
         with nullcontext() if rehearsal else console.status("Writing; the first time, compiling takes most of it"):
             watch = bar(console, "Writing and practising")
             memory = memory.write(given.patterns, careful=careful, rehearsal=rehearsal, watch=watch)
-        with console.status("Noting the energies of what is stored"):
-            memory = replace(memory, stored_energies=energies_of(memory, given.patterns))
+        with console.status("Reading what is stored, undamaged"):
+            back = read_back(memory, given.patterns)
+            memory = replace(memory, stored_energies=back.energies)
         memory.save(out)
     console.print(f"Stored {fullness(memory.trained, len(paths))}.", highlight=False)
+    if back.wrong is not None:
+        console.print(held(back.wrong, math.prod(memory.model.pattern_shape), paths), highlight=False, soft_wrap=True)
     console.print(f"Memory: {out} ({out.stat().st_size:,} bytes)", soft_wrap=True, highlight=False)
 
 
@@ -160,16 +165,45 @@ def readings(
             yield Reading(names[start + index], before, after, energy, verdict)
 
 
-def energies_of(memory: Memory, patterns: np.ndarray) -> tuple[float, ...] | None:
-    """Of what was written, if the model defines energies: the first energies of a read are those of the queries."""
-    found: list[float] = []
+@dataclass(frozen=True)
+class Back:
+    """What a memory gives back of the very patterns that were written to it."""
+
+    energies: tuple[float, ...] | None
+    """Of the patterns as they were given, if the model defines energies."""
+    wrong: tuple[int, ...] | None
+    """Values of each on the wrong side of the middle of the domain, if the patterns are bits."""
+
+
+def read_back(memory: Memory, patterns: np.ndarray) -> Back:
+    """Read what was written from itself. The first energies of a read are those of the queries."""
+    assert memory.model.domain is not None
+    middle = sum(memory.model.domain) / 2
+    energies: list[float] = []
+    wrong: list[int] = []
     for start in range(0, len(patterns), AT_ONCE):
         batch = patterns[start : start + AT_ONCE]
-        energies = memory.read(padded(batch)).energies
-        if energies is None:
-            return None
-        found += np.asarray(energies[0])[: len(batch)].tolist()
-    return tuple(found)
+        out = memory.read(padded(batch))
+        recalled = np.asarray(out.patterns)[: len(batch)]
+        differs = ((recalled > middle) != (batch > middle)) | np.isnan(recalled)
+        wrong += differs.reshape(len(batch), -1).sum(axis=1).tolist()
+        if out.energies is not None:
+            energies += np.asarray(out.energies[0])[: len(batch)].tolist()
+    are_bits = np.isin(patterns, memory.model.domain).all()
+    return Back(tuple(energies) or None, tuple(wrong) if are_bits else None)
+
+
+def held(wrong: Sequence[int], size: int, paths: Sequence[Path]) -> str:
+    """In words: an image that does not come back from itself will hardly do so from a damaged copy."""
+    mean = f"Read back undamaged, {np.mean(wrong):.1f} of {size:,} pixels of an image are wrong."
+    lost = sum(each > MUCH * size for each in wrong)
+    if not lost:
+        return mean
+    worst = paths[int(np.argmax(wrong))]
+    return (
+        f"{mean} Warning: {lost} of {len(paths)} {'is' if lost == 1 else 'are'} not held well, {worst} least of all. "
+        "Fewer images, or images more like those that the model was trained on, are held better."
+    )
 
 
 def padded(batch: np.ndarray) -> np.ndarray:
