@@ -33,7 +33,13 @@ from .interface import AbstractMemoryModel
 FORMAT = "ebmm-model"
 NETWORKS = {
     network.__name__: network
-    for network in (energies.GatedRNN, energies.ResNetConv, energies.ResNetFC, energies.ResNetLowLevel)
+    for network in (
+        energies.GatedRNN,
+        energies.MixedRNN,
+        energies.ResNetConv,
+        energies.ResNetFC,
+        energies.ResNetLowLevel,
+    )
 }
 
 

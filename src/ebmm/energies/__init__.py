@@ -1,6 +1,7 @@
 """The paper's five networks. Each names its own writable layers, so that no `where` is needed."""
 
 from .gated_rnn import GatedRNN as GatedRNN
+from .mixed_rnn import MixedRNN as MixedRNN
 from .resnet_conv import ResNetConv as ResNetConv
 from .resnet_fc import ResNetFC as ResNetFC
 from .resnet_imagenet import resnet_imagenet as resnet_imagenet

@@ -62,6 +62,26 @@ def _strings_in(ending: str, patterns: int) -> Experiment:
     )
 
 
+def _mixed(patterns: int) -> Experiment:
+    """The same strings and memory in `MixedRNN`, which learns on a CPU."""
+    return Experiment(
+        name=f"binary-{patterns}-mixed",
+        about=f"{patterns} strings of 128 bits in 8,256 floats, between learned matrices",
+        network="MixedRNN",
+        on="strings",
+        settings=Settings(
+            updates=12_000,
+            stages=(Stage(patterns, 2, 12_000),),
+            learning_rate=3e-3,
+            copies=2,
+            snapshot=250,
+            patience=None,
+        ),
+        expected="not measured yet",
+        beside=HOPFIELD_RULES,
+    )
+
+
 STRINGS = (
     Experiment(
         name="debug",
@@ -112,6 +132,7 @@ STRINGS = (
     # The model of 64 strings recalls other numbers too, so that they start from it.
     *(_strings(count, updates, expected=FROM_64, start="binary-rnn") for count, updates in FROM_64_UPDATES.items()),
     _strings(64, 23_000, expected="not measured yet; with one copy of each string some 9.5 minutes on one H200"),
+    *(_mixed(count) for count in COUNTS),
     *(_strings_in(ending, patterns) for ending in OTHERS for patterns in COUNTS),
     Experiment(
         name="binary-64-paper",

@@ -259,7 +259,11 @@ def fresh_model(
 
 
 def network_sizes(experiment: Experiment) -> dict[str, Any]:
-    return {"bits": experiment.bits, **experiment.sizes} if experiment.network == "GatedRNN" else experiment.sizes
+    return (
+        {"bits": experiment.bits, **experiment.sizes}
+        if experiment.network in ("GatedRNN", "MixedRNN")
+        else experiment.sizes
+    )
 
 
 MEANS = ("loss", "error", "norm")
