@@ -1,12 +1,13 @@
-"""Each network against its pseudocode in the paper, transcribed to NumPy with the misprints mended."""
+"""Each network against its pseudocode, transcribed to NumPy: the paper's with the misprints mended, and our own."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from oracles import average_pool, convolution, layer_norm, sigmoid
 
-from ebmm.energies import GatedRNN, ResNetConv, ResNetFC, ResNetLowLevel
+from ebmm.energies import GatedRNN, MixedRNN, ResNetConv, ResNetFC, ResNetLowLevel
 
 
 def linear(layer, x):
@@ -28,6 +29,16 @@ def gated_rnn(e, x):
         c = np.tanh(np.concatenate([linear(e.memory, x), linear(e.static, z)]))
         u = sigmoid(linear(e.gate, z))
         state = u * c + (1 - u) * state
+    return linear(e.out, state)[0]
+
+
+def mixed_rnn(e, x):
+    from_memory = sum(b @ linear(e.memory, a @ x) for a, b in zip(e.inward, e.outward, strict=True))
+    state = np.zeros(e.hidden)
+    for _ in range(5):
+        both = linear(e.static, np.concatenate([x, state])) + from_memory
+        u = sigmoid(both[e.hidden :])
+        state = u * np.tanh(both[: e.hidden]) + (1 - u) * state
     return linear(e.out, state)[0]
 
 
@@ -90,6 +101,7 @@ def resnet_low_level(e, x):
 IMAGE = dict(image_shape=(16, 16, 2), memory_width=2)
 CASES = {
     "gated RNN": (GatedRNN, gated_rnn, (6,), dict(bits=6, memory_width=2, hidden=5)),
+    "mixed RNN": (MixedRNN, mixed_rnn, (6,), dict(bits=6, memory_width=2, hidden=5, views=3)),
     "ResNet FC": (ResNetFC, resnet_fc, (16, 16, 2), dict(**IMAGE, channels=3, code=6, hidden=7)),
     "ResNet conv": (ResNetConv, resnet_conv, (16, 16, 2), dict(**IMAGE, channels=2, hidden=3, dense=5)),
     "ResNet ImageNet": (ResNetConv, resnet_conv, (16, 16, 2), dict(**IMAGE, channels=2, hidden=3, dense=5, halvings=4)),
@@ -98,7 +110,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_the_network_is_the_papers_pseudocode(float64, rng, case):
+def test_the_network_is_its_pseudocode(float64, rng, case):
     network, reference, shape, settings = CASES[case]
     energy = network(**settings, key=jax.random.key(0))
     # Random biases, scales and offsets too: as they start, zeros and ones would hide a misplaced one.
@@ -108,3 +120,27 @@ def test_the_network_is_the_papers_pseudocode(float64, rng, case):
     np.testing.assert_allclose(energy(jnp.asarray(x)), expected, rtol=1e-9, atol=1e-10)
     if hasattr(energy, "spread"):
         np.testing.assert_allclose(energy.spread()(jnp.asarray(x)), expected, rtol=1e-9, atol=1e-10)
+
+
+def test_the_gated_rnn_is_a_mixed_rnn_with_a_certain_choice_of_matrices(float64, rng):
+    """One view, of the bits as they are, whose memory is the candidate of units that nothing else speaks to."""
+    gated = GatedRNN(bits=6, memory_width=2, hidden=5, key=jax.random.key(0))
+    gated = jax.tree.map(lambda a: a + jnp.asarray(0.3 * rng.normal(size=a.shape)), gated)
+    mixed = MixedRNN(bits=6, memory_width=2, hidden=5, views=1, key=jax.random.key(0))
+    nothing = jnp.zeros((2, 6 + 5))
+    mixed = eqx.tree_at(
+        lambda e: (e.memory, e.inward, e.outward, e.static.weight, e.static.bias, e.out),
+        mixed,
+        (
+            gated.memory,
+            jnp.eye(6)[None],
+            jnp.eye(10, 2)[None],
+            jnp.concatenate([nothing, gated.static.weight, gated.gate.weight]),
+            jnp.concatenate([nothing[:, 0], gated.static.bias, gated.gate.bias]),
+            gated.out,
+        ),
+    )
+    x = jnp.asarray(rng.normal(size=6))
+    np.testing.assert_allclose(mixed(x), gated(x), rtol=1e-12)
+    same, other = (jax.grad(lambda m, e=e: eqx.tree_at(lambda t: t.memory.weight, e, m)(x)) for e in (mixed, gated))
+    np.testing.assert_allclose(same(gated.memory.weight), other(gated.memory.weight), rtol=1e-11)

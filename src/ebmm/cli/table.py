@@ -66,7 +66,7 @@ def table(
         markdown: Print a page of Markdown.
         json: Print a list of objects, and nothing else.
         picture: Where to save a picture of the table; for binary, EBMM's training curves go beside it, into
-            …-training.png.
+            …-training.png, and those of another network than the paper's into …-training-SYSTEM.png.
     """
     console = Console(stderr=True)  # what goes on; the table alone is the output
     with told_plainly():
@@ -216,16 +216,18 @@ def draw_by_patterns(table: PaperTable, cells: dict[tuple[str, str], Cell], pict
     assert table.chance is not None
     save_figure(table_figure(table.title, panels, chance=table.chance), picture)
     pictures = {f"{table.title} against the number of patterns, ours and the paper's": picture}
-    curves = {
-        f"{cell.patterns} patterns": [
-            {"update": update, "error": error}
-            for update, error in zip(cell.curve["update"], cell.curve["error"], strict=True)
-        ]
-        for cell in cells.values()
-        if cell.curve is not None and cell.system.startswith("ebmm")
-    }
-    if curves:
-        path = picture.with_name(f"{picture.stem}-training.png")
-        save_figure(training_figure(curves), path)
-        pictures["Wrong bits in training, EBMM"] = path
+    for system in (system for system in table.systems if system.name.startswith("ebmm")):
+        curves = {
+            f"{cell.patterns} patterns": [
+                {"update": update, "error": error}
+                for update, error in zip(cell.curve["update"], cell.curve["error"], strict=True)
+            ]
+            for cell in cells.values()
+            if cell.curve is not None and cell.system == system.name
+        }
+        if curves:
+            ending = "" if system.published else f"-{system.name}"  # another network than the paper's
+            path = picture.with_name(f"{picture.stem}-training{ending}.png")
+            save_figure(training_figure(curves), path)
+            pictures[f"Wrong bits in training, {system.label}"] = path
     return pictures

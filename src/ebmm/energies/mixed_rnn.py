@@ -41,10 +41,9 @@ class MixedRNN(eqx.Module):
         keys = jax.random.split(key, 5)
         self.memory = he_linear(bits, memory_width, key=keys[0])
         self.inward = jax.random.normal(keys[1], (views, bits, bits)) / bits**0.5
-        # Half as much as a memory of its own would give: beside it stands what the static layer makes of the string.
-        self.outward = (
-            0.5 * jax.random.normal(keys[2], (views, 2 * hidden, memory_width)) / (views * memory_width) ** 0.5
-        )
+        # Half as much as a memory alone would give: beside it stands what the static layer makes of the string.
+        outward = jax.random.normal(keys[2], (views, 2 * hidden, memory_width))
+        self.outward = 0.5 * outward / (views * memory_width) ** 0.5
         self.static = he_linear(bits + hidden, 2 * hidden, key=keys[3])
         self.out = he_linear(hidden, 1, key=keys[4])
         self.bits, self.memory_width, self.hidden, self.hops, self.views = bits, memory_width, hidden, hops, views

@@ -25,6 +25,8 @@ class Experiment:
     """Of a string."""
     steps: int = 5
     """Of writing and of reading."""
+    read_steps: int | None = None
+    """Of reading, if not as many."""
     start: str | None = None
     """A bundled model to start from, in place of a fresh one."""
     held_out: int = 0

@@ -69,6 +69,7 @@ def _mixed(patterns: int) -> Experiment:
         about=f"{patterns} strings of 128 bits in 8,256 floats, between learned matrices",
         network="MixedRNN",
         on="strings",
+        read_steps=8,
         settings=Settings(
             updates=12_000,
             stages=(Stage(patterns, 2, 12_000),),

@@ -40,6 +40,7 @@ TRAINED = tuple(
         ("ebmm-rnn", "EBMM, gated RNN", ""),
     )
 )
+MIXED = System("ebmm-mixed", "EBMM, mixed RNN", experiment="binary-{patterns}-mixed")
 CHECKED = checked_row("ebmm-rnn-checked", "EBMM, gated RNN, one model, checked", bundled="binary-rnn")
 REHEARSED = rehearsed_row(
     "ebmm-rnn-rehearsed",
@@ -57,6 +58,8 @@ BINARY = PaperTable(
         f"Random strings of {BITS} bits are stored. Half of the bits of each, at random places, are drawn anew; "
         "the reader is told which half is sound and may clamp it. All bits count. The memory holds 8,256 floats, "
         "but for the modern Hopfield network, which keeps the strings themselves. "
+        "Mixed: another network than the paper's, with as much memory, as many write and read steps and the same "
+        "training; its memory stands between learned matrices (`ebmm.energies.MixedRNN`). "
         "Checked: one model, the bundled one of 64 strings, for any number. With 64 it is written as it has learned; "
         "with others it reads the strings from themselves after the write, and writes again with longer or shorter "
         "steps, ten lengths at most, until that succeeds. "
@@ -66,7 +69,14 @@ BINARY = PaperTable(
         "paper has no such row."
     ),
     columns=tuple(Column(str(count), f"{count} patterns", "strings", count) for count in (16, 32, 48, 64, 96)),
-    systems=(*RULED, *TRAINED, CHECKED, REHEARSED, System("modern-hopfield", "modern Hopfield", build=modern_hopfield)),
+    systems=(
+        *RULED,
+        *TRAINED,
+        MIXED,
+        CHECKED,
+        REHEARSED,
+        System("modern-hopfield", "modern Hopfield", build=modern_hopfield),
+    ),
     chance=BITS / 4,  # half of the bits are drawn anew, and half of those differ
     source=PRINTED.source,
     published=PRINTED.published,

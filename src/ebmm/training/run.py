@@ -253,17 +253,14 @@ def fresh_model(
         batch,
         domain=source.domain,
         write_steps=experiment.steps,
-        read_steps=experiment.steps,
+        read_steps=experiment.read_steps or experiment.steps,
         initial=experiment.settings.initial,
     )
 
 
 def network_sizes(experiment: Experiment) -> dict[str, Any]:
-    return (
-        {"bits": experiment.bits, **experiment.sizes}
-        if experiment.network in ("GatedRNN", "MixedRNN")
-        else experiment.sizes
-    )
+    of_strings = experiment.network in ("GatedRNN", "MixedRNN")
+    return {"bits": experiment.bits, **experiment.sizes} if of_strings else experiment.sizes
 
 
 MEANS = ("loss", "error", "norm")
