@@ -6,7 +6,7 @@ import pytest
 
 import ebmm
 from ebmm.baselines import Hopfield
-from ebmm.longer import in_steps
+from ebmm.longer import in_steps, to_learn_in
 
 
 def test_more_steps_repeat_the_last_and_fewer_are_the_first(rnn):
@@ -43,3 +43,16 @@ def test_steps_that_cannot_be_taken_are_refused(rnn):
         in_steps(rnn, 0)
     with pytest.raises(ValueError, match="Hopfield is not read down an energy"):
         in_steps(Hopfield((8,)), 3)
+
+
+def test_more_steps_to_learn_are_nearly_as_long_as_the_last_and_can_be_learned(rnn):
+    learned = len(rnn.read_rates.rates())
+    model = to_learn_in(rnn, learned + 2)
+    for name in ("rates", "momenta"):
+        found, own = (getattr(each.read_rates, name) for each in (model, rnn))
+        np.testing.assert_allclose(found()[:learned], own(), rtol=1e-6)
+        assert 0.9 * own()[-1] < found()[-1] < found()[-2] < own()[-1]
+        slope = jax.grad(lambda sequence: sequence()[-1])(found).logits
+        assert np.all(np.abs(slope) > 0)
+    assert to_learn_in(rnn, learned - 1) is rnn
+    assert to_learn_in(rnn, learned) is rnn

@@ -5,9 +5,14 @@ down the same energy. What that is worth depends on the model (`docs/log.md` has
 """
 
 import equinox as eqx
+import jax
+import jax.numpy as jnp
 
 from .core.model import EBMM
 from .interface import AbstractMemoryModel
+
+LIKE_THE_LAST = 3.0
+"""The logit of a new step size: 0.95 of the one before."""
 
 
 def in_steps(model: AbstractMemoryModel, steps: int | None) -> AbstractMemoryModel:
@@ -19,3 +24,17 @@ def in_steps(model: AbstractMemoryModel, steps: int | None) -> AbstractMemoryMod
     if not isinstance(model, EBMM):
         raise ValueError(f"read steps: a {type(model).__name__} is not read down an energy; leave them out for it.")
     return eqx.tree_at(lambda each: each.read_rates, model, model.read_rates.lasting(steps))
+
+
+def to_learn_in(model: AbstractMemoryModel, steps: int) -> AbstractMemoryModel:
+    """The same model to start from with more read steps: each new one a little smaller than the one before.
+
+    An exact repetition would stay one, its logit being infinite. Fewer steps are for whoever reads, not for learning:
+    the model is left as it is.
+    """
+    if not isinstance(model, EBMM) or steps <= len(model.read_rates.rates()):
+        return model
+    rates = jax.tree.map(
+        lambda array: jnp.where(jnp.isinf(array), LIKE_THE_LAST, array), model.read_rates.lasting(steps)
+    )
+    return eqx.tree_at(lambda each: each.read_rates, model, rates)

@@ -47,7 +47,9 @@ def tiny(monkeypatch):
     debug = EXPERIMENTS["debug"]
     settings = replace(debug.settings, updates=30, stages=(Stage(4, 2, 30),), snapshot=10, average=None)
     monkeypatch.setitem(
-        EXPERIMENTS, "debug", replace(debug, settings=settings, sizes=debug.sizes | {"hops": 1}, steps=1, held_out=0)
+        EXPERIMENTS,
+        "debug",
+        replace(debug, settings=settings, sizes=debug.sizes | {"hops": 1}, write_steps=1, read_steps=1, held_out=0),
     )
     monkeypatch.setitem(TABLES, "binary", replace(BINARY, columns=columns, systems=systems, chance=4.0))
 

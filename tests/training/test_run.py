@@ -97,6 +97,15 @@ def test_a_model_of_more_patterns_starts_with_shorter_write_steps(finished, tmp_
     np.testing.assert_allclose(started, learned * np.array([2 / 3, 2 / 3, 1.0]), rtol=1e-5)
 
 
+def test_a_model_of_fewer_read_steps_is_given_more(finished, tmp_path):
+    model = load_model(finished / "model")[0]
+    started = Run.open(replace(DEBUG, read_steps=4), tmp_path / "next", start=finished / "model").model
+    assert len(started.read_rates.rates()) == 4
+    np.testing.assert_allclose(started.read_rates.rates()[:2], model.read_rates.rates(), rtol=1e-6)
+    with pytest.raises(ValueError, match="holds another model"):
+        Run.open(replace(DEBUG, read_steps=1), tmp_path / "shorter", start=finished / "model")
+
+
 def test_other_numbers_of_strings_start_from_the_bundled_model(tmp_path):
     experiment, model = EXPERIMENTS["binary-32"], load_model(bundled_models()["binary-rnn"])[0]
     few = replace(experiment, settings=replace(experiment.settings, stages=(Stage(32, 1, 1),), updates=1))
@@ -116,7 +125,9 @@ def test_there_has_to_be_something_to_resume(tmp_path):
         Run.open(DEBUG, tmp_path, resume=True)
 
 
-@pytest.mark.parametrize("other", [{"seed": 4}, {"experiment": replace(DEBUG, steps=3)}])
+@pytest.mark.parametrize(
+    "other", [{"seed": 4}, {"experiment": replace(DEBUG, write_steps=3)}, {"experiment": replace(DEBUG, read_steps=3)}]
+)
 def test_a_run_is_resumed_as_it_was_started(finished, other):
     with pytest.raises(ValueError, match="holds a run of debug with seed 3"):
         Run.open(**({"experiment": DEBUG, "folder": finished, "seed": 3, "resume": True} | other))

@@ -280,9 +280,9 @@ def learning(experiment: Experiment, learn: Learning) -> Experiment:
         raise ValueError(f"--group {learn.group}: expected at least 1.")
     if learn.copies is not None and learn.copies < 1:
         raise ValueError(f"--copies {learn.copies}: expected at least 1.")
-    if learn.last_steps is not None and not 1 <= learn.last_steps <= experiment.steps:
+    if learn.last_steps is not None and not 1 <= learn.last_steps <= experiment.read_steps:
         raise ValueError(
-            f"--last-steps {learn.last_steps}: expected 1 to {experiment.steps}, the read steps there are."
+            f"--last-steps {learn.last_steps}: expected 1 to {experiment.read_steps}, the read steps there are."
         )
     if experiment.network in SYSTEMS:
         if learn.precision == "float16":

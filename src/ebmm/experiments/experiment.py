@@ -23,10 +23,8 @@ class Experiment:
     """Arguments of the network or system, where they are not the default."""
     bits: int = 128
     """Of a string."""
-    steps: int = 5
-    """Of writing and of reading."""
-    read_steps: int | None = None
-    """Of reading, if not as many."""
+    write_steps: int = 5
+    read_steps: int = 5
     start: str | None = None
     """A bundled model to start from, in place of a fresh one."""
     held_out: int = 0

@@ -27,6 +27,7 @@ from ..fewer import to_learn_with
 from ..files import as_json, digest, must_exist, write_whole
 from ..initial import new_model
 from ..interface import AbstractMemoryModel
+from ..longer import to_learn_in
 from ..pretrained import NETWORKS, describe, load_model, model_hash, save_model, trained_of
 from ..provenance import provenance
 from .checkpoint import Checkpoints
@@ -93,6 +94,7 @@ class Run:
         first_batch = train.draw(experiment.settings.stages[0].patterns, key=batch_key)
         model = fresh_model(experiment, train, first_batch, key=network_key)
         if given is not None:
+            given = to_learn_in(given, experiment.read_steps)
             if describe(given) != describe(model):
                 raise ValueError(f"{start} holds another model than {experiment.name} trains; start from one like it.")
             model = to_learn_with(given, experiment.settings.stages[0].patterns, (trained or {}).get("patterns"))
@@ -212,7 +214,8 @@ def identity(experiment: Experiment, seed: int, start: AbstractMemoryModel | Non
     description = {
         "network": experiment.network,
         "sizes": network_sizes(experiment),
-        "steps": experiment.steps,
+        "write_steps": experiment.write_steps,
+        "read_steps": experiment.read_steps,
         "settings": asdict(experiment.settings),
         "protocol": asdict(protocol),
         "data_version": None if dataset is None else dataset.version,
@@ -252,8 +255,8 @@ def fresh_model(
         NETWORKS[experiment.network](**network_sizes(experiment), key=key),
         batch,
         domain=source.domain,
-        write_steps=experiment.steps,
-        read_steps=experiment.read_steps or experiment.steps,
+        write_steps=experiment.write_steps,
+        read_steps=experiment.read_steps,
         initial=experiment.settings.initial,
     )
 
