@@ -122,7 +122,33 @@ class MemoryConvolution(eqx.Module):
         return jnp.concatenate([self.static(image), self.memory(image)], axis=-1)
 
 
-Layer = TypeVar("Layer", Convolution, MemoryConvolution, LayerNorm)
+class MixedConvolution(eqx.Module):
+    """A static 3×3 convolution of all output channels, to which a smaller one that is memory is added.
+
+    The memory sees the image in several views, each through a static matrix over channels; others take what it says of
+    each to all output channels.
+    """
+
+    static: Convolution
+    memory: Convolution
+    inward: Float[Array, "views inputs inputs"]
+    outward: Float[Array, "views memory_width outputs"]
+
+    def __init__(self, inputs: int, outputs: int, memory_width: int, *, views: int, stride: int = 1, key: PRNGKeyArray):
+        keys = jax.random.split(key, 4)
+        self.static = Convolution(inputs, outputs, 3, stride=stride, key=keys[0])
+        self.memory = Convolution(inputs, memory_width, 3, stride=stride, key=keys[1])
+        self.inward = jax.random.normal(keys[2], (views, inputs, inputs)) / inputs**0.5
+        # Half as much as a memory alone would give: beside it stands what the static convolution makes of the image.
+        outward = jax.random.normal(keys[3], (views, memory_width, outputs))
+        self.outward = 0.5 * outward / (views * memory_width) ** 0.5
+
+    def __call__(self, image: Float[Array, "h w inputs"]) -> Float[Array, "h2 w2 outputs"]:
+        seen = jax.vmap(self.memory)(jnp.einsum("hwi,vij->vhwj", image, self.inward))
+        return self.static(image) + jnp.einsum("vhwm,vmo->hwo", seen, self.outward)
+
+
+Layer = TypeVar("Layer", Convolution, MemoryConvolution, MixedConvolution, LayerNorm)
 Module = TypeVar("Module", bound=eqx.Module)
 
 
@@ -137,7 +163,7 @@ def spread(layer: Layer, shape: tuple[int, int]) -> Layer:
     def repeated(values: Array) -> Array:
         return jnp.broadcast_to(values, (*shape, values.size))
 
-    if isinstance(layer, MemoryConvolution):
+    if isinstance(layer, MemoryConvolution | MixedConvolution):
         return eqx.tree_at(lambda both: both.static, layer, spread(layer.static, shape))
     if isinstance(layer, LayerNorm):
         return eqx.tree_at(lambda norm: (norm.scale, norm.offset), layer, replace_fn=repeated)
@@ -186,7 +212,7 @@ class Bottleneck(eqx.Module):
 
     narrow: Convolution
     narrow_norm: LayerNorm
-    wide: MemoryConvolution
+    wide: MemoryConvolution | MixedConvolution
     wide_norm: LayerNorm
     skip: Convolution
 

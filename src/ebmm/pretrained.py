@@ -39,6 +39,7 @@ NETWORKS = {
         energies.ResNetConv,
         energies.ResNetFC,
         energies.ResNetLowLevel,
+        energies.ResNetMixed,
     )
 }
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from oracles import average_pool, convolution, layer_norm, sigmoid
 
-from ebmm.energies import GatedRNN, MixedRNN, ResNetConv, ResNetFC, ResNetLowLevel
+from ebmm.energies import GatedRNN, MixedRNN, ResNetConv, ResNetFC, ResNetLowLevel, ResNetMixed
 
 
 def linear(layer, x):
@@ -43,7 +43,10 @@ def mixed_rnn(e, x):
 
 
 def parts(layer, x):
-    """A convolution, or the static and the memory part of one."""
+    """A convolution, or the static and the memory part of one, side by side or one added to the other."""
+    if hasattr(layer, "inward"):
+        views = zip(layer.inward, layer.outward, strict=True)
+        return conv(layer.static, x) + sum(conv(layer.memory, x @ a) @ b for a, b in views)
     if hasattr(layer, "memory"):
         return np.concatenate([conv(layer.static, x), conv(layer.memory, x)], -1)
     return conv(layer, x)
@@ -94,6 +97,10 @@ def resnet_conv(e, x):
     return head(e.head, x)
 
 
+def resnet_mixed(e, x):
+    return resnet_conv(e.network, x)
+
+
 def resnet_low_level(e, x):
     return head(e.head, resblock(e.block3, resblock(e.block2, resblock(e.block1, x))))
 
@@ -105,6 +112,7 @@ CASES = {
     "ResNet FC": (ResNetFC, resnet_fc, (16, 16, 2), dict(**IMAGE, channels=3, code=6, hidden=7)),
     "ResNet conv": (ResNetConv, resnet_conv, (16, 16, 2), dict(**IMAGE, channels=2, hidden=3, dense=5)),
     "ResNet ImageNet": (ResNetConv, resnet_conv, (16, 16, 2), dict(**IMAGE, channels=2, hidden=3, dense=5, halvings=4)),
+    "ResNet mixed": (ResNetMixed, resnet_mixed, (16, 16, 2), dict(**IMAGE, channels=2, hidden=3, dense=5, views=3)),
     "ResNet low-level": (ResNetLowLevel, resnet_low_level, (16, 16, 2), dict(**IMAGE, channels=2, hidden=3, dense=5)),
 }
 

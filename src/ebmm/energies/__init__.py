@@ -1,4 +1,6 @@
-"""The paper's five networks. Each names its own writable layers, so that no `where` is needed."""
+"""The paper's five networks, and two of our own, the mixed ones. Each names its own writable layers, so that no `where`
+is needed.
+"""
 
 from .gated_rnn import GatedRNN as GatedRNN
 from .mixed_rnn import MixedRNN as MixedRNN
@@ -6,3 +8,4 @@ from .resnet_conv import ResNetConv as ResNetConv
 from .resnet_fc import ResNetFC as ResNetFC
 from .resnet_imagenet import resnet_imagenet as resnet_imagenet
 from .resnet_low_level import ResNetLowLevel as ResNetLowLevel
+from .resnet_mixed import ResNetMixed as ResNetMixed
