@@ -41,13 +41,12 @@ def _other(
         held_out=4,
     )
 
-
-_BOTH = (("", "omniglot", "a 16×16 block"), ("-salt", SALT, "salt and pepper"))
-OMNIGLOT = (
-    Experiment(
-        name="omniglot-conv-9k",
-        about="64 drawings in 9,232 floats of convolutional memory",
-        network="ResNetConv",
+def _drawings(name: str, about: str, *, network: str, expected: str) -> Experiment:
+    """64 drawings in 9,232 floats of one of the convolutional networks."""
+    return Experiment(
+        name=name,
+        about=about,
+        network=network,
         on="omniglot",
         sizes={"memory_width": 8},
         settings=Settings(
@@ -68,8 +67,24 @@ OMNIGLOT = (
             snapshot=1000,
             triton=False,
         ),
-        expected="not measured from a fresh model; the bundled one took 32 minutes on one H200, 17.5 of them so",
+        expected=expected,
         held_out=4,
+    )
+
+
+_BOTH = (("", "omniglot", "a 16×16 block"), ("-salt", SALT, "salt and pepper"))
+OMNIGLOT = (
+    _drawings(
+        "omniglot-conv-9k",
+        "64 drawings in 9,232 floats of convolutional memory",
+        network="ResNetConv",
+        expected="not measured from a fresh model; the bundled one took 32 minutes on one H200, 17.5 of them so",
+    ),
+    _drawings(
+        "omniglot-mixed-9k",
+        "the same with the memory between learned matrices",
+        network="ResNetMixed",
+        expected="not measured yet",
     ),
     *(
         _other(
