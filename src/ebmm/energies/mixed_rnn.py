@@ -34,7 +34,7 @@ class MixedRNN(eqx.Module):
         bits: int = 128,
         memory_width: int = 64,
         hidden: int = 256,
-        hops: int = 5,
+        hops: int = 3,
         views: int = 2,
         key: PRNGKeyArray,
     ):

@@ -15,9 +15,12 @@ CHECKED_BATCHES = 200
 """A write and its check take up to some seconds on a CPU."""
 
 
-def checked_row(name: str, label: str, *, bundled: str) -> System:
+def checked_row(
+    name: str, label: str, *, bundled: str, batches: int = CHECKED_BATCHES, columns: tuple[str, ...] = ()
+) -> System:
     """A bundled model in a table, which checks what it has written where that is not the number it has learned."""
-    return System(name, label, build=partial(_checked, bundled=bundled), bundled=bundled, batches=CHECKED_BATCHES)
+    build = partial(_checked, bundled=bundled)
+    return System(name, label, build=build, bundled=bundled, batches=batches, columns=columns)
 
 
 def rehearsed_row(
