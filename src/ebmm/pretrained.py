@@ -35,6 +35,7 @@ NETWORKS = {
     network.__name__: network
     for network in (
         energies.GatedRNN,
+        energies.MixedImageRNN,
         energies.MixedRNN,
         energies.ResNetConv,
         energies.ResNetFC,

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from oracles import average_pool, convolution, layer_norm, sigmoid
 
-from ebmm.energies import GatedRNN, MixedRNN, ResNetConv, ResNetFC, ResNetLowLevel, ResNetMixed
+from ebmm.energies import GatedRNN, MixedImageRNN, MixedRNN, ResNetConv, ResNetFC, ResNetLowLevel, ResNetMixed
 
 
 def linear(layer, x):
@@ -35,11 +35,18 @@ def gated_rnn(e, x):
 def mixed_rnn(e, x):
     from_memory = sum(b @ linear(e.memory, a @ x) for a, b in zip(e.inward, e.outward, strict=True))
     state = np.zeros(e.hidden)
-    for _ in range(5):
+    for _ in range(3):
         both = linear(e.static, np.concatenate([x, state])) + from_memory
         u = sigmoid(both[e.hidden :])
         state = u * np.tanh(both[: e.hidden]) + (1 - u) * state
     return linear(e.out, state)[0]
+
+
+def mixed_image_rnn(e, x):
+    for layer in (e.first, e.second):
+        blank = np.zeros_like(x)
+        x = np.tanh(conv(layer, x)) - np.tanh(conv(layer, blank))
+    return mixed_rnn(e.rnn, x.ravel())
 
 
 def parts(layer, x):
@@ -109,6 +116,12 @@ IMAGE = dict(image_shape=(16, 16, 2), memory_width=2)
 CASES = {
     "gated RNN": (GatedRNN, gated_rnn, (6,), dict(bits=6, memory_width=2, hidden=5)),
     "mixed RNN": (MixedRNN, mixed_rnn, (6,), dict(bits=6, memory_width=2, hidden=5, views=3)),
+    "mixed image RNN": (
+        MixedImageRNN,
+        mixed_image_rnn,
+        (16, 16, 2),
+        dict(image_shape=(16, 16, 2), channels=3, seen=4, memory_width=2, hidden=5, views=3),
+    ),
     "ResNet FC": (ResNetFC, resnet_fc, (16, 16, 2), dict(**IMAGE, channels=3, code=6, hidden=7)),
     "ResNet conv": (ResNetConv, resnet_conv, (16, 16, 2), dict(**IMAGE, channels=2, hidden=3, dense=5)),
     "ResNet ImageNet": (ResNetConv, resnet_conv, (16, 16, 2), dict(**IMAGE, channels=2, hidden=3, dense=5, halvings=4)),
@@ -134,7 +147,7 @@ def test_the_gated_rnn_is_a_mixed_rnn_with_a_certain_choice_of_matrices(float64,
     """One view, of the bits as they are, whose memory is the candidate of units that nothing else speaks to."""
     gated = GatedRNN(bits=6, memory_width=2, hidden=5, key=jax.random.key(0))
     gated = jax.tree.map(lambda a: a + jnp.asarray(0.3 * rng.normal(size=a.shape)), gated)
-    mixed = MixedRNN(bits=6, memory_width=2, hidden=5, views=1, key=jax.random.key(0))
+    mixed = MixedRNN(bits=6, memory_width=2, hidden=5, views=1, hops=5, key=jax.random.key(0))
     nothing = jnp.zeros((2, 6 + 5))
     mixed = eqx.tree_at(
         lambda e: (e.memory, e.inward, e.outward, e.static.weight, e.static.bias, e.out),

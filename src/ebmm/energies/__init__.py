@@ -3,6 +3,7 @@ is needed.
 """
 
 from .gated_rnn import GatedRNN as GatedRNN
+from .mixed_image_rnn import MixedImageRNN as MixedImageRNN
 from .mixed_rnn import MixedRNN as MixedRNN
 from .resnet_conv import ResNetConv as ResNetConv
 from .resnet_fc import ResNetFC as ResNetFC

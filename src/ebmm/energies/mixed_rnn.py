@@ -9,7 +9,7 @@ from ..layers import he_linear
 
 
 class MixedRNN(eqx.Module):
-    """`GatedRNN` but for where its memory is: (bits + 1) · memory_width floats, as many as there.
+    """`GatedRNN` but for where its memory is: (seen + 1) · memory_width floats, by default as many as there.
 
     In the paper's network the memory has units of its own, a sixteenth of all, and sees the bits as they are. Here it
     sees them in several `views`, each through a static matrix, and other static matrices add what it says of each to
@@ -18,11 +18,12 @@ class MixedRNN(eqx.Module):
     """
 
     memory: eqx.nn.Linear
-    inward: Float[Array, "views bits bits"]
+    inward: Float[Array, "views seen bits"]
     outward: Float[Array, "views two_hidden memory_width"]
     static: eqx.nn.Linear
     out: eqx.nn.Linear
     bits: int = eqx.field(static=True)
+    seen: int = eqx.field(static=True)
     memory_width: int = eqx.field(static=True)
     hidden: int = eqx.field(static=True)
     hops: int = eqx.field(static=True)
@@ -32,6 +33,7 @@ class MixedRNN(eqx.Module):
         self,
         *,
         bits: int = 128,
+        seen: int | None = None,
         memory_width: int = 64,
         hidden: int = 256,
         hops: int = 3,
@@ -39,14 +41,16 @@ class MixedRNN(eqx.Module):
         key: PRNGKeyArray,
     ):
         keys = jax.random.split(key, 5)
-        self.memory = he_linear(bits, memory_width, key=keys[0])
-        self.inward = jax.random.normal(keys[1], (views, bits, bits)) / bits**0.5
+        seen = bits if seen is None else seen
+        self.memory = he_linear(seen, memory_width, key=keys[0])
+        self.inward = jax.random.normal(keys[1], (views, seen, bits)) / bits**0.5
         # Half as much as a memory alone would give: beside it stands what the static layer makes of the string.
         outward = jax.random.normal(keys[2], (views, 2 * hidden, memory_width))
         self.outward = 0.5 * outward / (views * memory_width) ** 0.5
         self.static = he_linear(bits + hidden, 2 * hidden, key=keys[3])
         self.out = he_linear(hidden, 1, key=keys[4])
-        self.bits, self.memory_width, self.hidden, self.hops, self.views = bits, memory_width, hidden, hops, views
+        self.bits, self.seen, self.memory_width = bits, seen, memory_width
+        self.hidden, self.hops, self.views = hidden, hops, views
 
     @property
     def writable(self) -> tuple[eqx.nn.Linear]:

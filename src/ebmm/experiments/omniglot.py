@@ -41,6 +41,7 @@ def _other(
         held_out=4,
     )
 
+
 def _drawings(name: str, about: str, *, network: str, expected: str) -> Experiment:
     """64 drawings in 9,232 floats of one of the convolutional networks."""
     return Experiment(
@@ -85,6 +86,22 @@ OMNIGLOT = (
         "the same with the memory between learned matrices",
         network="ResNetMixed",
         expected="not measured yet",
+    ),
+    Experiment(
+        name="omniglot-mixed-rnn-9k",
+        about="64 drawings in 9,216 floats of a small network between learned matrices",
+        network="MixedImageRNN",
+        on="omniglot",
+        settings=Settings(
+            updates=15_000,
+            stages=(Stage(8, 2, 3_000), Stage(16, 2, 3_000), Stage(32, 1, 3_000), Stage(64, 1, 15_000)),
+            learning_rate=1e-3,
+            copies=2,
+            augment=True,
+            snapshot=250,
+        ),
+        expected="not measured yet",
+        held_out=4,
     ),
     *(
         _other(
