@@ -49,15 +49,22 @@ def test_a_memory_writes_fewer_patterns_with_shorter_steps(rnn):
         np.testing.assert_array_equal(one, plain)
 
 
-def test_the_bundled_model_of_64_strings_holds_24():
-    """Written as it has learned to write 64, they are lost."""
-    memory = ebmm.Memory.from_pretrained("binary-rnn")
-    strings = jax.random.rademacher(jax.random.key(0), (24, 128), dtype=float)
+def wrong_bits(model, patterns, **how):
+    """The mean of one batch of strings, half of whose bits are drawn anew, in a bundled model."""
+    strings = jax.random.rademacher(jax.random.key(0), (patterns, 128), dtype=float)
     sound = jax.random.bernoulli(jax.random.key(1), 0.5, strings.shape)
     damaged = np.where(sound, strings, jax.random.rademacher(jax.random.key(2), strings.shape, dtype=float))
+    recalled = ebmm.Memory.from_pretrained(model).write(strings, **how).read(damaged, known=sound).patterns
+    return float(np.mean(np.sum((recalled > 0) != (strings > 0), axis=1)))
 
-    def wrong(memory):
-        return float(np.mean(np.sum((memory.read(damaged, known=sound).patterns > 0) != (strings > 0), axis=1)))
 
-    assert wrong(memory.write(strings)) < 2
-    assert wrong(memory.write(strings, as_learned=True)) == pytest.approx(32, abs=12)
+def test_the_bundled_model_of_64_strings_holds_24():
+    """Written as it has learned to write 64, they are lost."""
+    assert wrong_bits("binary-rnn", 24) < 2
+    assert wrong_bits("binary-rnn", 24, as_learned=True) == pytest.approx(32, abs=12)
+
+
+@pytest.mark.parametrize(("patterns", "paper"), [(1, 0.0), (32, 0.0), (64, 0.5)])
+def test_the_mixed_model_leaves_no_more_wrong_bits_than_the_paper_at_equal_memory(patterns, paper):
+    assert ebmm.Memory.from_pretrained("binary-mixed").memory_size == 8256
+    assert wrong_bits("binary-mixed", patterns) <= paper

@@ -106,12 +106,15 @@ def test_a_model_of_fewer_read_steps_is_given_more(finished, tmp_path):
         Run.open(replace(DEBUG, read_steps=1), tmp_path / "shorter", start=finished / "model")
 
 
-def test_other_numbers_of_strings_start_from_the_bundled_model(tmp_path):
-    experiment, model = EXPERIMENTS["binary-32"], load_model(bundled_models()["binary-rnn"])[0]
-    few = replace(experiment, settings=replace(experiment.settings, stages=(Stage(32, 1, 1),), updates=1))
+@pytest.mark.parametrize(("name", "bundled"), [("binary-32", "binary-rnn"), ("binary-96-mixed", "binary-mixed")])
+def test_other_numbers_of_strings_start_from_the_bundled_model(tmp_path, name, bundled):
+    experiment, model = EXPERIMENTS[name], load_model(bundled_models()[bundled])[0]
+    patterns = experiment.settings.stages[0].patterns
+    few = replace(experiment, settings=replace(experiment.settings, stages=(Stage(patterns, 1, 1),), updates=1))
     run = Run.open(few, tmp_path / "started")
-    np.testing.assert_array_equal(run.model.energy.gate.weight, model.energy.gate.weight)
-    assert run.before["updates"] == trained_of(bundled_models()["binary-rnn"])["updates"]
+    np.testing.assert_array_equal(run.model.energy.memory.weight, model.energy.memory.weight)
+    np.testing.assert_array_equal(run.model.energy.static.weight, model.energy.static.weight)
+    assert run.before["updates"] == trained_of(bundled_models()[bundled])["updates"]
     assert json.loads((tmp_path / "started/config.json").read_text())["start"] is not None
 
 

@@ -82,7 +82,7 @@ OMNIGLOT = (
         expected="not measured from a fresh model; the bundled one took 32 minutes on one H200, 17.5 of them so",
     ),
     _drawings(
-        "omniglot-mixed-9k",
+        "omniglot-mixed-conv-9k",
         "the same with the memory between learned matrices",
         network="ResNetMixed",
         expected="not measured yet",

@@ -75,6 +75,12 @@ WITH_MEMORY = (
         published="ebmm-conv",
         columns=(BLOCK.name,),
     ),
+    System(
+        "ebmm-mixed",
+        "EBMM, mixed image RNN",
+        experiment="omniglot-mixed-rnn-9k",
+        columns=(BLOCK.name,),
+    ),
     rehearsed_row(
         "ebmm-conv-rehearsed",
         "EBMM, convolutional, rehearsed",
@@ -99,6 +105,8 @@ BASELINES = PaperTable(
         "The Memory Network, the MANN and the auto-encoder learn from the damage that they are then tested on; the VAE "
         "and the Kanerva machine learn from undamaged drawings, and one training serves both. Those that "
         "hold 0 floats have no memory of the drawings: they know what drawings look like. "
+        "Mixed: another network than the paper's, two convolutions and a memory between learned matrices "
+        "(`ebmm.energies.MixedImageRNN`), trained on one CPU core. "
         "Rehearsed: the bundled model, whose written layers are moved by 1,280 more steps, each on the error of "
         "reading a sixteenth of the drawings from copies that are damaged in the same way. The memory and the five "
         "read steps are the same, a write takes a minute on a CPU, and the paper has no such row."
