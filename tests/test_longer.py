@@ -3,6 +3,7 @@
 import jax
 import numpy as np
 import pytest
+from jax.flatten_util import ravel_pytree
 
 import ebmm
 from ebmm.baselines import Hopfield
@@ -47,12 +48,29 @@ def test_steps_that_cannot_be_taken_are_refused(rnn):
 
 def test_more_steps_to_learn_are_nearly_as_long_as_the_last_and_can_be_learned(rnn):
     learned = len(rnn.read_rates.rates())
-    model = to_learn_in(rnn, learned + 2)
+    writes = len(rnn.write_rates.raw)
+    model = to_learn_in(rnn, write_steps=writes, read_steps=learned + 2)
     for name in ("rates", "momenta"):
         found, own = (getattr(each.read_rates, name) for each in (model, rnn))
         np.testing.assert_allclose(found()[:learned], own(), rtol=1e-6)
         assert 0.9 * own()[-1] < found()[-1] < found()[-2] < own()[-1]
         slope = jax.grad(lambda sequence: sequence()[-1])(found).logits
         assert np.all(np.abs(slope) > 0)
-    assert to_learn_in(rnn, learned - 1) is rnn
-    assert to_learn_in(rnn, learned) is rnn
+    for fewer in (learned - 1, learned):
+        assert to_learn_in(rnn, write_steps=writes, read_steps=fewer) is rnn
+
+
+def test_more_write_steps_to_learn_lead_nearly_where_the_learned_ones_led(rnn):
+    strings = jax.random.rademacher(jax.random.key(0), (4, *rnn.pattern_shape), dtype=float)
+    reads, writes = len(rnn.read_rates.rates()), len(rnn.write_rates.raw)
+    model = to_learn_in(rnn, write_steps=4 * writes, read_steps=reads)
+    np.testing.assert_allclose(
+        model.write_rates().reshape(writes, 4, *rnn.write_rates().shape[1:]).sum(1), rnn.write_rates(), rtol=1e-5
+    )
+    start, learned, divided = (
+        ravel_pytree(each)[0] for each in (rnn.initial_state, rnn.write(strings), model.write(strings))
+    )
+    assert np.linalg.norm(divided - learned) < 0.3 * np.linalg.norm(learned - start)
+    assert to_learn_in(rnn, write_steps=2 * writes + 1, read_steps=reads) is rnn  # not evenly
+    other = Hopfield((8,))
+    assert to_learn_in(other, write_steps=3, read_steps=3) is other

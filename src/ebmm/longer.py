@@ -26,15 +26,21 @@ def in_steps(model: AbstractMemoryModel, steps: int | None) -> AbstractMemoryMod
     return eqx.tree_at(lambda each: each.read_rates, model, model.read_rates.lasting(steps))
 
 
-def to_learn_in(model: AbstractMemoryModel, steps: int) -> AbstractMemoryModel:
-    """The same model to start from with more read steps: each new one a little smaller than the one before.
+def to_learn_in(model: AbstractMemoryModel, *, write_steps: int, read_steps: int) -> AbstractMemoryModel:
+    """The same model to start from with more steps: each new read step a little smaller than the one before, and each
+    write step in several parts of equal length, which lead nearly to where it led.
 
-    An exact repetition would stay one, its logit being infinite. Fewer steps are for whoever reads, not for learning:
-    the model is left as it is.
+    An exact repetition of a read step would stay one, its logit being infinite. Fewer steps are for whoever reads, not
+    for learning: the model is left as it is, and so it is where its write steps cannot be divided evenly.
     """
-    if not isinstance(model, EBMM) or steps <= len(model.read_rates.rates()):
+    if not isinstance(model, EBMM):
         return model
-    rates = jax.tree.map(
-        lambda array: jnp.where(jnp.isinf(array), LIKE_THE_LAST, array), model.read_rates.lasting(steps)
-    )
-    return eqx.tree_at(lambda each: each.read_rates, model, rates)
+    if read_steps > len(model.read_rates.rates()):
+        rates = jax.tree.map(
+            lambda array: jnp.where(jnp.isinf(array), LIKE_THE_LAST, array), model.read_rates.lasting(read_steps)
+        )
+        model = eqx.tree_at(lambda each: each.read_rates, model, rates)
+    parts, more = divmod(write_steps, len(model.write_rates.raw))
+    if parts > 1 and not more:
+        model = eqx.tree_at(lambda each: each.write_rates, model, model.write_rates.in_parts(parts))
+    return model

@@ -34,6 +34,10 @@ class WriteRates(eqx.Module):
         """With the rates of each term so many times as large."""
         return WriteRates(_before_softplus(factors * self()))
 
+    def in_parts(self, parts: int) -> "WriteRates":
+        """Each step divided into so many of equal rates."""
+        return WriteRates(_before_softplus(jnp.repeat(self() / parts, parts, axis=0)))
+
 
 class Decreasing(eqx.Module):
     """A positive sequence that never increases: γ⁽ᵏ⁾ = γ⁽ᵏ⁻¹⁾ σ(η⁽ᵏ⁾), with γ⁽¹⁾ and the logits η learned."""

@@ -94,7 +94,7 @@ class Run:
         first_batch = train.draw(experiment.settings.stages[0].patterns, key=batch_key)
         model = fresh_model(experiment, train, first_batch, key=network_key)
         if given is not None:
-            given = to_learn_in(given, experiment.read_steps)
+            given = to_learn_in(given, write_steps=experiment.write_steps, read_steps=experiment.read_steps)
             if describe(given) != describe(model):
                 raise ValueError(f"{start} holds another model than {experiment.name} trains; start from one like it.")
             model = to_learn_with(given, experiment.settings.stages[0].patterns, (trained or {}).get("patterns"))
