@@ -35,12 +35,12 @@ def to_learn_in(model: AbstractMemoryModel, *, write_steps: int, read_steps: int
     """
     if not isinstance(model, EBMM):
         return model
-    if read_steps > len(model.read_rates.rates()):
-        rates = jax.tree.map(
-            lambda array: jnp.where(jnp.isinf(array), LIKE_THE_LAST, array), model.read_rates.lasting(read_steps)
+    write_rates, read_rates = model.write_rates, model.read_rates
+    if read_steps > len(read_rates.rates()):
+        read_rates = jax.tree.map(
+            lambda array: jnp.where(jnp.isinf(array), LIKE_THE_LAST, array), read_rates.lasting(read_steps)
         )
-        model = eqx.tree_at(lambda each: each.read_rates, model, rates)
-    parts, more = divmod(write_steps, len(model.write_rates.raw))
+    parts, more = divmod(write_steps, len(write_rates.raw))
     if parts > 1 and not more:
-        model = eqx.tree_at(lambda each: each.write_rates, model, model.write_rates.in_parts(parts))
-    return model
+        write_rates = write_rates.in_parts(parts)
+    return eqx.tree_at(lambda each: (each.write_rates, each.read_rates), model, (write_rates, read_rates))

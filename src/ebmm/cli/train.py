@@ -107,6 +107,8 @@ def train(
     fresh: bool = False,
     from_patterns: int | None = None,
     stages: tuple[str, ...] = (),
+    write_steps: int | None = None,
+    read_steps: int | None = None,
     held_out: int | None = None,
     tensorboard: bool = False,
     learn: Annotated[Learning, tyro.conf.arg(name="")] = AS_IT_IS,
@@ -126,6 +128,8 @@ def train(
         fresh: Start from a fresh model even if the experiment has a bundled one to start from.
         from_patterns: Leave out the stages with fewer patterns; for a model that has them behind it.
         stages: In place of the experiment's own, as PATTERNSxEPISODES:UPDATES, such as 8x16:4000 64x8:20000.
+        write_steps: To learn, in place of the experiment's own number; each of a model to start from is divided evenly.
+        read_steps: To learn, in place of the experiment's own number; a model to start from is read for longer.
         held_out: Test batches to watch at every snapshot, in place of the experiment's own number; 0 saves their time.
         tensorboard: Write the metrics for TensorBoard as well.
         learn: How to learn, where it is not to be as the experiment has it.
@@ -136,7 +140,8 @@ def train(
         if tensorboard:
             check_tensorboard()
         join_cluster()
-        experiment = lasting(times_as_many(staged(named(name), stages), times), updates, within)
+        experiment = stepping(named(name), write_steps, read_steps)
+        experiment = lasting(times_as_many(staged(experiment, stages), times), updates, within)
         experiment = watching(learning(beginning_at(experiment, from_patterns), learn), held_out)
         if fresh and start is not None:
             raise ValueError("got --fresh and --start; expected one of them.")
@@ -168,6 +173,8 @@ def train(
         given |= {
             "from-patterns": from_patterns,
             "stages": " ".join(stages) or None,
+            "write-steps": write_steps,
+            "read-steps": read_steps,
             **{name.replace("_", "-"): value for name, value in learn.given.items()},
             "held-out": held_out,
         }
@@ -233,6 +240,15 @@ def staged(experiment: Experiment, stages: tuple[str, ...]) -> Experiment:
 
 
 STAGE = re.compile(r"(\d+)x(\d+):(\d+)")
+
+
+def stepping(experiment: Experiment, write_steps: int | None, read_steps: int | None) -> Experiment:
+    """With so many steps to learn, where they are given."""
+    given = {"write_steps": write_steps, "read_steps": read_steps}
+    for name, steps in given.items():
+        if steps is not None and steps < 1:
+            raise ValueError(f"--{name.replace('_', '-')} {steps}: expected at least 1.")
+    return replace(experiment, **{name: steps for name, steps in given.items() if steps is not None})
 
 
 def times_as_many(experiment: Experiment, times: int) -> Experiment:

@@ -74,8 +74,8 @@ def _mixed(patterns: int, updates: int, *, write_steps: int = 5, start: str | No
         settings=Settings(
             updates=updates,
             stages=(Stage(patterns, 2, updates),),
-            learning_rate=3e-3 if start is None else 1.5e-3,
-            decay=0.5 if start is None else 0.8,
+            learning_rate=3e-3 if start is None else 1e-3,
+            decay=0.5 if start is None else 1.0,
             copies=2,
             snapshot=250,
             patience=None,
@@ -138,7 +138,7 @@ STRINGS = (
     *(_strings(count, updates, expected=FROM_64, start="binary-rnn") for count, updates in FROM_64_UPDATES.items()),
     _strings(64, 23_000, expected="not measured yet; with one copy of each string some 9.5 minutes on one H200"),
     _mixed(64, 16_000),  # it holds fewer as well
-    _mixed(96, 6_500, write_steps=10, start="binary-mixed"),
+    _mixed(96, 5_500, write_steps=10, start="binary-mixed"),
     *(_strings_in(ending, patterns) for ending in OTHERS for patterns in COUNTS),
     Experiment(
         name="binary-64-paper",
