@@ -19,7 +19,7 @@ from ebmm.cli import main
 from ebmm.experiments import EXPERIMENTS
 from ebmm.figures import training_figure
 from ebmm.files import load_tensors
-from ebmm.pretrained import trained_of
+from ebmm.pretrained import load_model, trained_of
 from ebmm.training.settings import Stage
 
 CACHE = Path(__file__).parents[2] / ".cache" / "jax"
@@ -83,6 +83,8 @@ def test_a_length_that_makes_no_sense_is_refused(tmp_path, wrong):
         ["--last-steps", "0"],
         ["--last-steps", "3"],
         ["--stages", "8x16"],
+        ["--write-steps", "0"],
+        ["--read-steps", "-1"],
     ],
 )
 def test_settings_that_make_no_sense_are_refused(tmp_path, wrong):
@@ -97,8 +99,10 @@ def test_half_precision_is_for_energies(tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize("option", [["--last-steps", "1"], ["--unroll", "True"]])
-def test_what_is_of_read_steps_is_refused_for_systems_that_are_no_energy(tmp_path, option):
+@pytest.mark.parametrize(
+    "option", [["--last-steps", "1"], ["--unroll", "True"], ["--write-steps", "5"], ["--read-steps", "5"]]
+)
+def test_what_is_of_steps_is_refused_for_systems_that_are_no_energy(tmp_path, option):
     with pytest.raises(SystemExit, match=f"{option[0]}: MANN is no energy"):
         main(["train", "binary-16-mann", "--out", str(tmp_path / "run"), *option])
     assert not (tmp_path / "run").exists()
@@ -120,6 +124,15 @@ def test_it_learns_as_told(tmp_path, capsys):
     assert (settings["precision"], settings["group"], settings["copies"]) == ("float16", 2, 2)
     assert settings["last_steps"] == 1
     assert [stage["patterns"] for stage in settings["stages"]] == [4]
+
+
+def test_it_learns_as_many_steps_as_it_is_told(tmp_path, capsys):
+    out = tmp_path / "run"
+    told = ["--write-steps", "1", "--read-steps", "3"]
+    main(["train", "short", "--out", str(out), *told, "--minutes", "0"])
+    assert f"{' '.join(told)} --resume" in " ".join(capsys.readouterr().out.split())
+    model = load_model(out / "model")[0]
+    assert (len(model.write_rates.raw), len(model.read_rates.rates())) == (1, 3)
 
 
 def test_it_goes_through_the_stages_that_it_is_told(tmp_path, capsys):

@@ -244,11 +244,15 @@ STAGE = re.compile(r"(\d+)x(\d+):(\d+)")
 
 def stepping(experiment: Experiment, write_steps: int | None, read_steps: int | None) -> Experiment:
     """With so many steps to learn, where they are given."""
-    given = {"write_steps": write_steps, "read_steps": read_steps}
+    steps_of = {"write_steps": write_steps, "read_steps": read_steps}
+    given = {name: steps for name, steps in steps_of.items() if steps is not None}
     for name, steps in given.items():
-        if steps is not None and steps < 1:
-            raise ValueError(f"--{name.replace('_', '-')} {steps}: expected at least 1.")
-    return replace(experiment, **{name: steps for name, steps in given.items() if steps is not None})
+        option = f"--{name.replace('_', '-')}"
+        if steps < 1:
+            raise ValueError(f"{option} {steps}: expected at least 1.")
+        if experiment.network in SYSTEMS:
+            raise ValueError(f"{option}: {experiment.network} is no energy, and has no such steps.")
+    return replace(experiment, **given)
 
 
 def times_as_many(experiment: Experiment, times: int) -> Experiment:
