@@ -1,4 +1,4 @@
-"""The paper's five networks, and two of our own, the mixed ones. Each names its own writable layers, so that no `where`
+"""The paper's five networks, and three of our own, the mixed ones. Each names its own writable layers, so that no `where`
 is needed.
 """
 

@@ -50,7 +50,12 @@ MIXED = (
     ),
     System("ebmm-mixed", "EBMM, mixed RNN", experiment="binary-{patterns}-mixed", columns=("64", "96")),
 )
-CHECKED = checked_row("ebmm-rnn-checked", "EBMM, gated RNN, one model, checked", bundled="binary-rnn")
+CHECKED = checked_row(
+    "ebmm-rnn-checked",
+    "EBMM, gated RNN of 64, checked",
+    bundled="binary-rnn",
+    columns=("16", "32", "48", "64"),
+)
 REHEARSED = rehearsed_row(
     "ebmm-rnn-rehearsed",
     "EBMM, gated RNN, rehearsed",
@@ -68,11 +73,12 @@ BINARY = PaperTable(
         "the reader is told which half is sound and may clamp it. All bits count. The memory holds 8,256 floats, "
         "but for the modern Hopfield network, which keeps the strings themselves. "
         "Mixed: another network than the paper's, with as much memory, which stands between learned matrices "
-        "(`ebmm.energies.MixedRNN`), and eight read steps in place of five; trained on two CPU cores. "
-        "Checked: one model, the bundled one of 64 strings, for any number. With 64 it is written as it has learned; "
-        "with others it reads the strings from themselves after the write, and writes again with longer or shorter "
+        "(`ebmm.energies.MixedRNN`); eight read steps in place of five, and with 96 strings ten write steps in place "
+        "of five; trained on one CPU core. "
+        "Checked: one model, the bundled one of 64 strings, for up to 64. With 64 it is written as it has learned; "
+        "with fewer it reads the strings from themselves after the write, and writes again with longer or shorter "
         "steps, ten lengths at most, until that succeeds. "
-        "Rehearsed: the same model, whose written layers are moved by 800 more steps (2,400 "
+        "Rehearsed: the gated RNN of 64 strings, whose written layers are moved by 800 more steps (2,400 "
         "with 96 strings), each on the error of reading a sixteenth of the strings from copies that are damaged in the "
         "same way. The memory and the five read steps are the same, a write takes up to a minute on a CPU, and the "
         "paper has no such row."
