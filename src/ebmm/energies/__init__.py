@@ -1,5 +1,5 @@
-"""The paper's five networks, and three of our own, the mixed ones. Each names its own writable layers, so that no `where`
-is needed.
+"""The paper's five networks, and three of our own, the mixed ones. Each names its own writable layers, so that no
+`where` is needed.
 """
 
 from .gated_rnn import GatedRNN as GatedRNN
