@@ -97,6 +97,14 @@ def test_a_model_of_more_patterns_starts_with_shorter_write_steps(finished, tmp_
     np.testing.assert_allclose(started, learned * np.array([2 / 3, 2 / 3, 1.0]), rtol=1e-5)
 
 
+def test_a_run_that_starts_from_a_model_does_not_meet_its_batches_again(finished, tmp_path):
+    """Though the seed is the same: an error in training would otherwise be that of batches seen before."""
+    started = Run.open(DEBUG, tmp_path / "next", seed=3, start=finished / "model").trainer
+    fresh = Run.open(DEBUG, tmp_path / "fresh", seed=3).trainer
+    draws = [trainer.episodes_of(2)(trainer.key).patterns for trainer in (started, fresh)]
+    assert not np.array_equal(*draws)
+
+
 def test_a_model_of_fewer_read_steps_is_given_more(finished, tmp_path):
     model = load_model(finished / "model")[0]
     started = Run.open(replace(DEBUG, read_steps=4), tmp_path / "next", start=finished / "model").model

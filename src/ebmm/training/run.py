@@ -82,6 +82,9 @@ class Run:
         if resume:
             _check_config(folder / "config.json", fingerprint, experiment.name, seed)
         network_key, batch_key, train_key, _ = jax.random.split(jax.random.key(seed), 4)
+        before = {} if start is None else cost_of(start)
+        if start is not None:  # with the same seed as before, it would meet the same batches again
+            train_key = jax.random.fold_in(train_key, int(before.get("updates", 0)))
         protocol, mesh = PROTOCOLS[experiment.on], all_devices()
         train, test = jax.device_put(sources(experiment))  # here and once, whatever the number of stages
         damage = distortion(protocol.damage)
@@ -109,7 +112,6 @@ class Run:
             traced=None if traced is None else TracedUpdates(traced, identity(unplanned(experiment), 0)),
         )
         last = experiment.settings.stages[-1].patterns
-        before = {} if start is None else cost_of(start)
         run = cls(experiment, seed, folder, trainer, Episodes(test, damage, last, reveal=protocol.reveal), before)
         if not resume and is_writer():
             folder.mkdir(parents=True, exist_ok=True)
@@ -220,7 +222,7 @@ def identity(experiment: Experiment, seed: int, start: AbstractMemoryModel | Non
         "protocol": asdict(protocol),
         "data_version": None if dataset is None else dataset.version,
         "seed": seed,
-        "start": None if start is None else model_hash(start),
+        "start": None if start is None else {"hash": model_hash(start), "batches": "of its own"},
     }
     return digest({}, description)
 
