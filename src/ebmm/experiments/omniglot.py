@@ -100,7 +100,7 @@ OMNIGLOT = (
             augment=True,
             snapshot=250,
         ),
-        expected="not measured yet",
+        expected="8, 16 and 32 drawings in 28 minutes on one CPU core; 64 learn better with --write-steps 10",
         held_out=4,
     ),
     *(
