@@ -193,7 +193,7 @@ def training_figure(runs: dict[str, list[dict[str, Any]]]) -> Figure:
     return figure
 
 
-MARKERS = "osD^vPX"
+MARKERS = "osD^vPX*"  # one more than colours, so that no two systems look the same
 
 
 def table_figure(
@@ -204,9 +204,12 @@ def table_figure(
     """
     figure = Figure(figsize=(5.4 * len(panels), 4.8), layout="constrained")
     for axis, (kind, systems) in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True):
-        for (name, values), colour, marker in zip(systems.items(), cycle((*COLOURS, "black")), cycle(MARKERS)):
+        colours = (*COLOURS, "black")
+        for index, (name, values) in enumerate(systems.items()):
             ours, published = values["ours"], values["published"]
-            axis.plot(list(ours), list(ours.values()), f"{marker}-", color=colour, ms=5, lw=1.4, label=name)
+            colour, marker = colours[index % len(colours)], MARKERS[index % len(MARKERS)]
+            line = "-" if index < len(colours) else "-."
+            axis.plot(list(ours), list(ours.values()), f"{marker}{line}", color=colour, ms=5, lw=1.4, label=name)
             axis.plot(list(published), list(published.values()), f"{marker}:", color=colour, mfc="white", ms=5, lw=0.9)
         axis.axhline(chance, color=GREY, ls="--", lw=1, label="chance, known bits clamped")
         axis.set_yscale("symlog", linthresh=0.1)
