@@ -66,7 +66,7 @@ def test_it_prints_ours_beside_the_paper_s(results, capsys, monkeypatch):
 def test_json_is_all_that_it_prints(results, capsys):
     main(["table", "binary", "--results", str(results), "--json"])
     found = json.loads(capsys.readouterr().out)
-    assert len(found) == len(BINARY.systems) * 5
+    assert len(found) == len(BINARY.places) > 5 * len(BINARY.systems) / 2
     assert all(set(each) == {"system", "patterns", "memory_size", "value", "published", "batches"} for each in found)
     by_place = {(each["system"], each["patterns"]): each for each in found}
     ours = {"memory_size": 8256, "value": 0.625, "published": 0.5, "batches": 1000}
