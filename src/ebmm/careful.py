@@ -4,6 +4,9 @@ The learned write steps are not a descent that could go on. They end where readi
 they may miss it altogether. So what was written is tried: each pattern is read from itself, undamaged. A memory that
 holds it gives it back. Where it does not, steps of other lengths are tried, and the ones are kept that give most back.
 That takes a few more writes and reads, and nothing but the patterns themselves (`docs/log.md` has numbers).
+
+It cannot tell a memory that holds its patterns from one whose energy is so flat that nothing moves. Where a memory is
+too full to give them back, steps that flatten it may look best: such a memory is to be written as learned.
 """
 
 from typing import NamedTuple

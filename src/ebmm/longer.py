@@ -1,7 +1,8 @@
-"""Reading in more or fewer steps than a model has learned.
+"""Reading in more or fewer steps than a model has learned, and models to start from that are to learn more steps.
 
 The learned step sizes never increase, so that a read settles: more steps of the last size take it a little further
-down the same energy. What that is worth depends on the model (`docs/log.md` has numbers).
+down the same energy. What that is worth depends on the model (`docs/log.md` has numbers). Write steps are no such
+descent; whoever learns on can have more of them, each a part of a learned one.
 """
 
 import equinox as eqx
