@@ -282,6 +282,24 @@ def test_a_model_from_an_energy_of_your_own_comes_back_with_it(tmp_path):
         Memory.from_pretrained(tmp_path / "own")
 
 
+def test_a_model_without_the_gradient_term_stays_without_it(memory, tmp_path):
+    without = Memory(replace(memory.model, gradient_term=False), "without")
+    without.save_pretrained(tmp_path / "without")
+    loaded = Memory.from_pretrained(tmp_path / "without")
+    assert loaded.model.gradient_term is False
+    patterns = strings(4, 6)
+    for a, b in zip(*(jax.tree.leaves(each.write(patterns).state) for each in (without, loaded)), strict=True):
+        np.testing.assert_array_equal(a, b)
+    config = tmp_path / "without" / "config.json"
+    said = config.read_text()
+    config.write_text(said.replace('"gradient_term": false', '"gradient_term": true'))
+    with pytest.raises(ValueError, match="belong to different models"):
+        Memory.from_pretrained(tmp_path / "without")
+    config.write_text(said.replace('"gradient_term": false', '"gradient_term": 0'))
+    with pytest.raises(ValueError, match="is damaged: gradient_term is 0"):
+        Memory.from_pretrained(tmp_path / "without")
+
+
 def test_a_hash_tells_models_apart_that_share_their_arrays(tmp_path):
     """Which layers are written and which functions are applied matters as much as the arrays."""
 

@@ -15,7 +15,7 @@ from .checks import as_patterns, check_energy
 from .core.energy import Energy, Where, writable_layers
 from .core.model import EBMM, own_layers
 from .core.rates import ReadRates, WriteRates
-from .core.writing import writing_gradients
+from .core.writing import energy_gradient, writing_gradients
 from .interface import Domain, as_domain
 
 
@@ -61,6 +61,7 @@ def initial_rates(
     write_steps: int,
     read_steps: int,
     initial: InitialRates,
+    gradient_term: bool = True,
 ) -> tuple[WriteRates, ReadRates]:
     """The first rates for this energy, fitted on the patterns where `initial.relative` asks for it."""
     layers = writable_layers(energy, where)
@@ -70,7 +71,10 @@ def initial_rates(
         slopes = jax.vmap(jax.grad(energy))(patterns)
         usual = usual_ones(slopes)
         patterns, slopes = patterns[usual], slopes[usual]
-        gradients = writing_gradients(energy, where, layers, patterns)
+        if gradient_term:
+            gradients = writing_gradients(energy, where, layers, patterns)
+        else:  # a rate that is not used
+            gradients = 2 * (energy_gradient(energy, where, layers, patterns),)
         norms = jnp.array([[optax.tree.norm(layer) for layer in trees] for trees in (layers, *gradients)])
         # A layer that starts at zero is measured by the size that the others would give it.
         sizes = jnp.array([sum(array.size for array in jax.tree.leaves(layer)) for layer in layers])
@@ -108,8 +112,12 @@ def new_model(
     write_steps: int = 5,
     read_steps: int = 5,
     initial: InitialRates = CALIBRATED,
+    gradient_term: bool = True,
 ) -> EBMM:
-    """A model to start meta-learning from; `patterns` is a batch like those that it will store."""
+    """A model to start meta-learning from; `patterns` is a batch like those that it will store.
+
+    Without its gradient term the writing loss is the energy and the prior.
+    """
     if write_steps < 1 or read_steps < 1:
         raise ValueError(f"got {write_steps} write and {read_steps} read steps; expected at least one of each.")
     domain = as_domain(domain)
@@ -118,7 +126,14 @@ def new_model(
     dtype = jax.tree.leaves(writable_layers(energy, where))[0].dtype
     patterns = jnp.asarray(as_patterns(patterns, pattern_shape, domain, dtype, what="patterns")[0])
     write_rates, read_rates = eqx.filter_jit(initial_rates)(
-        energy, where, patterns, domain, write_steps=write_steps, read_steps=read_steps, initial=initial
+        energy,
+        where,
+        patterns,
+        domain,
+        write_steps=write_steps,
+        read_steps=read_steps,
+        initial=initial,
+        gradient_term=gradient_term,
     )
     return EBMM(
         energy=energy,
@@ -127,4 +142,5 @@ def new_model(
         pattern_shape=pattern_shape,
         where=where,
         domain=domain,
+        gradient_term=gradient_term,
     )

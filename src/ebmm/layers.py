@@ -52,6 +52,13 @@ def average_pool(image: Float[Array, "h w c"], size: int, stride: int) -> Float[
     return reduce(jnp.add, windows(image, size, stride)) / counts
 
 
+def pixel_shuffle(features: Float[Array, "h w outputs"], times: int) -> Float[Array, "h2 w2 channels"]:
+    """An image so many times as high and wide: each place has brought the channels of its times × times pixels."""
+    height, width, outputs = features.shape
+    parts = features.reshape(height, width, times, times, outputs // times**2)
+    return parts.transpose(0, 2, 1, 3, 4).reshape(times * height, times * width, -1)
+
+
 class Convolution(eqx.Module):
     """A square convolution with bias."""
 

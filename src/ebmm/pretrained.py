@@ -35,6 +35,7 @@ NETWORKS = {
     network.__name__: network
     for network in (
         energies.GatedRNN,
+        energies.ImageReconstruction,
         energies.MixedImageRNN,
         energies.MixedRNN,
         energies.ResNetConv,
@@ -82,6 +83,8 @@ def _describe_energy(model: EBMM) -> dict[str, Any]:
         "domain": model.domain,
         "write_steps": model.write_rates.raw.shape[0],
         "read_steps": model.read_rates.rates.logits.shape[0] + 1,
+        # Said only where it is so: most have the term, and the hash of those from before it could be left out stays.
+        **({} if model.gradient_term else {"gradient_term": False}),
     }
 
 
@@ -212,7 +215,8 @@ def _load_energy(
     written = writable_names(arrays["energy"], where)
     if written != config["writable"]:
         raise ValueError(f"{folder} was saved to write {config['writable']}; this `where` names {written}.")
-    return EBMM(**arrays, pattern_shape=tuple(config["pattern_shape"]), where=where, domain=config["domain"])
+    shape, gradient_term = tuple(config["pattern_shape"]), config.get("gradient_term", True)
+    return EBMM(**arrays, pattern_shape=shape, where=where, domain=config["domain"], gradient_term=gradient_term)
 
 
 # What each entry of config.json must be.
@@ -248,6 +252,8 @@ def _load_config(folder: Path) -> dict[str, Any]:
     for field, holds in fields.items():
         if field not in config or not holds(config[field]):
             raise ValueError(f"{path} is damaged: {field} is {config.get(field, 'missing')!r}.")
+    if not isinstance(config.get("gradient_term", True), bool):
+        raise ValueError(f"{path} is damaged: gradient_term is {config['gradient_term']!r}.")
     if not is_training(config.get("trained")):
         raise ValueError(f"{path} is damaged: trained is {config['trained']!r}.")
     return config

@@ -81,6 +81,21 @@ def test_write_equals_numpy_with_finite_differences(float64, rng, terms):
         assert np.abs(want - before).max() > 1e-3
 
 
+def test_without_the_gradient_term_its_rates_do_not_count(float64, rng):
+    energy = TwoLayers(rng)
+    patterns = rng.normal(size=(3, 3))
+    values = rng.uniform(0.05, 0.2, size=(2, 2, 3))
+    expected = numpy_write(
+        *map(np.asarray, (energy.first, energy.second, energy.readout)), patterns, values * np.array([1, 0, 1])
+    )
+    rates = WriteRates(jnp.log(jnp.expm1(values)))
+    written = write(energy, where, rates, jnp.asarray(patterns), gradient_term=False)
+    with_it = write(energy, where, rates, jnp.asarray(patterns))
+    for got, want, other in zip(written, expected, with_it, strict=True):
+        np.testing.assert_allclose(got, want, atol=1e-8)
+        assert np.abs(np.asarray(got - other)).max() > 1e-3
+
+
 def test_the_prior_alone_does_not_move_a_memory_at_its_start(float64, rng):
     energy = TwoLayers(rng)
     rates = WriteRates(jnp.log(jnp.expm1(jnp.broadcast_to(jnp.array([0.0, 0.0, 0.3]), (3, 2, 3)))))

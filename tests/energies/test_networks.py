@@ -7,7 +7,16 @@ import numpy as np
 import pytest
 from oracles import average_pool, convolution, layer_norm, sigmoid
 
-from ebmm.energies import GatedRNN, MixedImageRNN, MixedRNN, ResNetConv, ResNetFC, ResNetLowLevel, ResNetMixed
+from ebmm.energies import (
+    GatedRNN,
+    ImageReconstruction,
+    MixedImageRNN,
+    MixedRNN,
+    ResNetConv,
+    ResNetFC,
+    ResNetLowLevel,
+    ResNetMixed,
+)
 
 
 def linear(layer, x):
@@ -47,6 +56,29 @@ def mixed_image_rnn(e, x):
         blank = np.zeros_like(x)
         x = np.tanh(conv(layer, x)) - np.tanh(conv(layer, blank))
     return mixed_rnn(e.rnn, x.ravel())
+
+
+def spread_out(features, times):
+    """Pixel (r, c) of the larger image is entry (r mod times, c mod times) of what place (r/times, c/times) brings."""
+    height, width, outputs = features.shape
+    image = np.zeros((times * height, times * width, outputs // times**2))
+    for row, column in np.ndindex(image.shape[:2]):
+        entries = features[row // times, column // times].reshape(times, times, -1)
+        image[row, column] = entries[row % times, column % times]
+    return image
+
+
+def image_reconstruction(e, x):
+    near = np.tanh(conv(e.first, x)) - np.tanh(e.first.bias)
+    far = np.tanh(conv(e.second, near)) - np.tanh(e.second.bias)
+    around = np.tanh(conv(e.around, far))
+    seen = np.split(e.inward.weight @ far.ravel(), e.views)
+    recalled = np.concatenate([linear(e.memory, view) for view in seen])
+    redrawn = sigmoid(2 * linear(e.redraw, np.tanh(linear(e.outward, recalled))) - 2).reshape(x.shape)
+    near_weights, around_weights = conv(e.weights_near, near), conv(e.weights_around, around)
+    weights = 2 * sigmoid(spread_out(near_weights, 2) + spread_out(around_weights, 4))
+    prior = (near * e.prior_near).sum() + (around * e.prior_around).sum()
+    return (weights * (x - redrawn) ** 2).sum() / 2 + prior
 
 
 def parts(layer, x):
@@ -122,6 +154,12 @@ CASES = {
         (16, 16, 2),
         dict(image_shape=(16, 16, 2), channels=3, seen=4, memory_width=2, hidden=5, views=3),
     ),
+    "image reconstruction": (
+        ImageReconstruction,
+        image_reconstruction,
+        (16, 8, 2),
+        dict(image_shape=(16, 8, 2), channels=3, seen=4, memory_width=2, hidden=5, views=3),
+    ),
     "ResNet FC": (ResNetFC, resnet_fc, (16, 16, 2), dict(**IMAGE, channels=3, code=6, hidden=7)),
     "ResNet conv": (ResNetConv, resnet_conv, (16, 16, 2), dict(**IMAGE, channels=2, hidden=3, dense=5)),
     "ResNet ImageNet": (ResNetConv, resnet_conv, (16, 16, 2), dict(**IMAGE, channels=2, hidden=3, dense=5, halvings=4)),
@@ -165,3 +203,8 @@ def test_the_gated_rnn_is_a_mixed_rnn_with_a_certain_choice_of_matrices(float64,
     np.testing.assert_allclose(mixed(x), gated(x), rtol=1e-12)
     same, other = (jax.grad(lambda m, e=e: eqx.tree_at(lambda t: t.memory.weight, e, m)(x)) for e in (mixed, gated))
     np.testing.assert_allclose(same(gated.memory.weight), other(gated.memory.weight), rtol=1e-11)
+
+
+def test_images_that_a_reconstruction_cannot_halve_twice_are_refused():
+    with pytest.raises(ValueError, match="got images of 16×18; expected sides that can be divided by 4"):
+        ImageReconstruction(image_shape=(16, 18, 1), key=jax.random.key(0))

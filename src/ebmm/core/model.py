@@ -34,6 +34,8 @@ class EBMM(AbstractMemoryModel):
     pattern_shape: tuple[int, ...] = eqx.field(static=True)
     where: Where = eqx.field(static=True, default=own_layers)
     domain: Domain = eqx.field(static=True, default=(0.0, 1.0), converter=as_domain)
+    gradient_term: bool = eqx.field(static=True, default=True)
+    """Whether ‖∇ₓE‖² is a part of the writing loss."""
     loop: Loop = eqx.field(static=True, default=PLAIN)
 
     def __check_init__(self):
@@ -51,7 +53,9 @@ class EBMM(AbstractMemoryModel):
         return sum(array.size for array in jax.tree.leaves(self.initial_state))
 
     def write(self, patterns: Float[Array, "n *pattern"], *, key: PRNGKeyArray | None = None) -> Layers:
-        return write(self.energy, self.where, self.write_rates, patterns, loop=self.loop)
+        return write(
+            self.energy, self.where, self.write_rates, patterns, gradient_term=self.gradient_term, loop=self.loop
+        )
 
     def read(
         self,

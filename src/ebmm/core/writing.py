@@ -17,6 +17,15 @@ from .energy import Energy, Layers, Where, with_layers, writable_layers
 from .rates import WriteRates
 
 
+def energy_gradient(energy: Energy, where: Where, layers: Layers, patterns: Float[Array, "n *pattern"]) -> Layers:
+    """∇_θ of the mean energy alone."""
+
+    def mean_energy(layers: Layers) -> Array:
+        return jnp.mean(jax.vmap(with_layers(energy, where, layers))(patterns))
+
+    return jax.grad(mean_energy)(layers)
+
+
 def writing_gradients(
     energy: Energy, where: Where, layers: Layers, patterns: Float[Array, "n *pattern"]
 ) -> tuple[Layers, Layers]:
@@ -42,9 +51,19 @@ def writing_gradients(
 
 
 def write(
-    energy: Energy, where: Where, rates: WriteRates, patterns: Float[Array, "n *pattern"], *, loop: Loop = PLAIN
+    energy: Energy,
+    where: Where,
+    rates: WriteRates,
+    patterns: Float[Array, "n *pattern"],
+    *,
+    gradient_term: bool = True,
+    loop: Loop = PLAIN,
 ) -> Layers:
-    """The writable layers after all write steps on these patterns, θ⁽ᵀ⁾."""
+    """The writable layers after all write steps on these patterns, θ⁽ᵀ⁾.
+
+    Without the gradient term α is 0, whatever its rates are: the paper found the energy alone to be enough, and a step
+    costs a third. It is for energies whose minimum is at what they store by construction.
+    """
     initial = writable_layers(energy, where)
 
     def step(layers: Layers, step_rates: Float[Array, "layers 3"]) -> tuple[Layers, None]:
@@ -52,7 +71,11 @@ def write(
             change = rate[0] * of_energy + rate[1] * of_norm + rate[2] * 2 * (now - start)
             return (now - change).astype(now.dtype)
 
-        gradients = writing_gradients(energy, where, layers, patterns)
+        if gradient_term:
+            gradients = writing_gradients(energy, where, layers, patterns)
+        else:
+            of_energy = energy_gradient(energy, where, layers, patterns)
+            gradients = of_energy, jax.tree.map(jnp.zeros_like, of_energy)
         by_layer = zip(step_rates, layers, initial, *gradients, strict=True)
         return tuple(jax.tree.map(lambda *a, r=rate: descend(r, *a), *trees) for rate, *trees in by_layer), None
 

@@ -1,8 +1,10 @@
-"""The paper's five networks, and three of our own, the mixed ones. Each names its own writable layers, so that no
-`where` is needed.
+"""The paper's five networks, and four of our own: the mixed ones, and `ImageReconstruction`.
+
+Each names its own writable layers, so that no `where` is needed.
 """
 
 from .gated_rnn import GatedRNN as GatedRNN
+from .image_reconstruction import ImageReconstruction as ImageReconstruction
 from .mixed_image_rnn import MixedImageRNN as MixedImageRNN
 from .mixed_rnn import MixedRNN as MixedRNN
 from .resnet_conv import ResNetConv as ResNetConv

@@ -25,6 +25,8 @@ class Experiment:
     """Of a string."""
     write_steps: int = 5
     read_steps: int = 5
+    gradient_term: bool = True
+    """Whether ‖∇ₓE‖² is a part of an energy's writing loss."""
     start: str | None = None
     """A bundled model to start from, in place of a fresh one."""
     held_out: int = 0

@@ -218,6 +218,7 @@ def identity(experiment: Experiment, seed: int, start: AbstractMemoryModel | Non
         "sizes": network_sizes(experiment),
         "write_steps": experiment.write_steps,
         "read_steps": experiment.read_steps,
+        "gradient_term": experiment.gradient_term,
         "settings": asdict(experiment.settings),
         "protocol": asdict(protocol),
         "data_version": None if dataset is None else dataset.version,
@@ -260,6 +261,7 @@ def fresh_model(
         write_steps=experiment.write_steps,
         read_steps=experiment.read_steps,
         initial=experiment.settings.initial,
+        gradient_term=experiment.gradient_term,
     )
 
 
