@@ -25,6 +25,17 @@ def he_linear(inputs: int, outputs: int, *, key: PRNGKeyArray) -> eqx.nn.Linear:
     return eqx.tree_at(lambda linear: (linear.weight, linear.bias), layer, (weight, jnp.zeros(outputs)))
 
 
+def keeping_size(inputs: int, outputs: int, *, bias: float | None = None, key: PRNGKeyArray) -> eqx.nn.Linear:
+    """A fully connected layer whose outputs vary as its inputs do, with random biases of this size, or none."""
+    weight_key, bias_key = jax.random.split(key)
+    layer = eqx.nn.Linear(inputs, outputs, use_bias=bias is not None, key=key)
+    weight = jax.random.normal(weight_key, (outputs, inputs)) / inputs**0.5
+    layer = eqx.tree_at(lambda linear: linear.weight, layer, weight)
+    if bias is None:
+        return layer
+    return eqx.tree_at(lambda linear: linear.bias, layer, bias * jax.random.normal(bias_key, (outputs,)))
+
+
 LOWERINGS = {
     "patches": convolution.convolve,
     "mixed": partial(convolution.convolve, shared="xla"),

@@ -42,6 +42,7 @@ NETWORKS = {
         energies.ResNetFC,
         energies.ResNetLowLevel,
         energies.ResNetMixed,
+        energies.StringReconstruction,
     )
 }
 

@@ -16,6 +16,7 @@ from ebmm.energies import (
     ResNetFC,
     ResNetLowLevel,
     ResNetMixed,
+    StringReconstruction,
 )
 
 
@@ -68,13 +69,20 @@ def spread_out(features, times):
     return image
 
 
+def recalled(e, features):
+    views = np.split(e.inward.weight @ features, e.views)
+    return np.tanh(linear(e.outward, np.concatenate([linear(e.memory, view) for view in views])))
+
+
+def string_reconstruction(e, x):
+    return ((x - np.tanh(linear(e.repeat, recalled(e, x)))) ** 2).sum() / 2
+
+
 def image_reconstruction(e, x):
     near = np.tanh(conv(e.first, x)) - np.tanh(e.first.bias)
     far = np.tanh(conv(e.second, near)) - np.tanh(e.second.bias)
     around = np.tanh(conv(e.around, far))
-    seen = np.split(e.inward.weight @ far.ravel(), e.views)
-    recalled = np.concatenate([linear(e.memory, view) for view in seen])
-    redrawn = sigmoid(2 * linear(e.redraw, np.tanh(linear(e.outward, recalled))) - 2).reshape(x.shape)
+    redrawn = sigmoid(2 * linear(e.redraw, recalled(e, far.ravel())) - 2).reshape(x.shape)
     near_weights, around_weights = conv(e.weights_near, near), conv(e.weights_around, around)
     weights = 2 * sigmoid(spread_out(near_weights, 2) + spread_out(around_weights, 4))
     prior = (near * e.prior_near).sum() + (around * e.prior_around).sum()
@@ -153,6 +161,12 @@ CASES = {
         mixed_image_rnn,
         (16, 16, 2),
         dict(image_shape=(16, 16, 2), channels=3, seen=4, memory_width=2, hidden=5, views=3),
+    ),
+    "string reconstruction": (
+        StringReconstruction,
+        string_reconstruction,
+        (6,),
+        dict(bits=6, seen=4, memory_width=2, hidden=5, views=3),
     ),
     "image reconstruction": (
         ImageReconstruction,

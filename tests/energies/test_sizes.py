@@ -14,6 +14,7 @@ from ebmm.energies import (
     ResNetFC,
     ResNetLowLevel,
     ResNetMixed,
+    StringReconstruction,
     resnet_imagenet,
 )
 
@@ -21,6 +22,7 @@ PUBLISHED = [
     (GatedRNN, {64: 8256}),
     (MixedRNN, {64: 8256}),  # not the paper's: as large as the gated RNN's
     (MixedImageRNN, {64: 9216}),  # as large as the other systems of Omniglot
+    (StringReconstruction, {64: 8256}),
     (ImageReconstruction, {64: 9216}),
     (ResNetConv, {2: 2308, 3: 3462, 4: 4616, 8: 9232, 10: 11540, 12: 13848, 14: 16156}),
     (ResNetMixed, {8: 9232}),  # nor is this: as large as the one above
@@ -55,6 +57,7 @@ def test_the_gated_rnn_has_the_papers_number_of_parameters():
         (GatedRNN, (128,)),
         (MixedRNN, (128,)),
         (MixedImageRNN, (32, 32, 1)),
+        (StringReconstruction, (128,)),
         (ImageReconstruction, (32, 32, 1)),
         (ResNetConv, (32, 32, 1)),
         (ResNetMixed, (32, 32, 1)),

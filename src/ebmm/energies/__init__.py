@@ -1,4 +1,4 @@
-"""The paper's five networks, and four of our own: the mixed ones, and `ImageReconstruction`.
+"""The paper's five networks, and four of our own: those called mixed, and two reconstructions.
 
 Each names its own writable layers, so that no `where` is needed.
 """
@@ -12,3 +12,4 @@ from .resnet_fc import ResNetFC as ResNetFC
 from .resnet_imagenet import resnet_imagenet as resnet_imagenet
 from .resnet_low_level import ResNetLowLevel as ResNetLowLevel
 from .resnet_mixed import ResNetMixed as ResNetMixed
+from .string_reconstruction import StringReconstruction as StringReconstruction

@@ -7,7 +7,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from ..layers import Convolution, he_linear, pixel_shuffle, shrunk
+from ..layers import Convolution, he_linear, keeping_size, pixel_shuffle, shrunk
+from .string_reconstruction import recall
 
 
 class ImageReconstruction(eqx.Module):
@@ -63,8 +64,8 @@ class ImageReconstruction(eqx.Module):
         self.memory = he_linear(seen, memory_width, key=keys[0])
         self.first = Convolution(colours, channels, 5, stride=2, key=keys[1])
         self.second = Convolution(channels, channels, 3, stride=2, key=keys[2])
-        self.inward = _linear(features, views * seen, bias=0.0, key=keys[3])
-        self.outward = _linear(views * memory_width, hidden, bias=0.1, key=keys[4])
+        self.inward = keeping_size(features, views * seen, key=keys[3])
+        self.outward = keeping_size(views * memory_width, hidden, bias=0.1, key=keys[4])
         self.redraw = he_linear(hidden, height * width * colours, key=keys[5])
         self.around = Convolution(channels, channels, 3, key=keys[6])
         self.weights_near = Convolution(channels, 4, 1, key=keys[7])
@@ -83,22 +84,11 @@ class ImageReconstruction(eqx.Module):
         far = jnp.tanh(self.second(near)) - jnp.tanh(self.second.bias)
         around = jnp.tanh(self.around(far))
 
-        seen = self.inward(jnp.ravel(far)).reshape(self.views, -1)
-        hidden = jnp.tanh(self.outward(jnp.ravel(jax.vmap(self.memory)(seen))))
+        recalled = recall(self.memory, self.inward, self.outward, jnp.ravel(far))
         # Paper is white and far more frequent than ink: where nothing has been learned, 0.12.
-        redrawn = jax.nn.sigmoid(2 * self.redraw(hidden).reshape(image.shape) - 2)
+        redrawn = jax.nn.sigmoid(2 * self.redraw(recalled).reshape(image.shape) - 2)
 
         looks_damaged = pixel_shuffle(self.weights_near(near), 2) + pixel_shuffle(self.weights_around(around), 4)
         weights = 2 * jax.nn.sigmoid(looks_damaged)
         prior = jnp.sum(near @ self.prior_near) + jnp.sum(around @ self.prior_around)
         return jnp.sum(0.5 * weights * (image - redrawn) ** 2) + prior
-
-
-def _linear(inputs: int, outputs: int, *, bias: float, key: PRNGKeyArray) -> eqx.nn.Linear:
-    """A layer that keeps the size of what it is given, with random biases of this size, or none."""
-    weight_key, bias_key = jax.random.split(key)
-    layer = eqx.nn.Linear(inputs, outputs, use_bias=bias > 0, key=key)
-    layer = eqx.tree_at(lambda each: each.weight, layer, jax.random.normal(weight_key, (outputs, inputs)) / inputs**0.5)
-    if bias > 0:
-        layer = eqx.tree_at(lambda each: each.bias, layer, bias * jax.random.normal(bias_key, (outputs,)))
-    return layer

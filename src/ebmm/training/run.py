@@ -266,7 +266,7 @@ def fresh_model(
 
 
 def network_sizes(experiment: Experiment) -> dict[str, Any]:
-    of_strings = experiment.network in ("GatedRNN", "MixedRNN")
+    of_strings = experiment.network in ("GatedRNN", "MixedRNN", "StringReconstruction")
     return {"bits": experiment.bits, **experiment.sizes} if of_strings else experiment.sizes
 
 
