@@ -94,13 +94,14 @@ def _reconstruction(patterns: int, updates: int, *, start: str | None = None) ->
         about=f"{patterns} strings of 128 bits in 8,256 floats, with the reconstruction error as energy",
         network="StringReconstruction",
         on="strings",
-        write_steps=10,  # a step costs little without the gradient term
-        read_steps=8,
+        write_steps=15,  # a step costs little without the gradient term
+        read_steps=10,
         gradient_term=False,
         settings=Settings(
             updates=updates,
             stages=(Stage(patterns, 2, updates),),
-            learning_rate=2e-3,
+            learning_rate=2e-3 if start is None else 5e-4,
+            decay=0.5 if start is None else 1.0,
             copies=2,
             snapshot=250,
             patience=None,
@@ -165,7 +166,7 @@ STRINGS = (
     _strings(64, 23_000, expected="not measured yet; with one copy of each string some 9.5 minutes on one H200"),
     _mixed(64, 16_000),  # it holds fewer as well
     _mixed(96, 5_500, write_steps=10, start="binary-mixed"),
-    _reconstruction(64, 10_000),
+    _reconstruction(64, 2_500),
     _reconstruction(96, 20_000),
     *(_strings_in(ending, patterns) for ending in OTHERS for patterns in COUNTS),
     Experiment(
