@@ -75,7 +75,7 @@ def recalled(e, features):
 
 
 def string_reconstruction(e, x):
-    return ((x - np.tanh(linear(e.repeat, recalled(e, x)))) ** 2).sum() / 2
+    return ((x - linear(e.repeat, recalled(e, x))) ** 2).sum() / 2
 
 
 def image_reconstruction(e, x):

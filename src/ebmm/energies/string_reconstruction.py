@@ -11,7 +11,7 @@ from ..layers import he_linear, keeping_size
 class StringReconstruction(eqx.Module):
     """An auto-encoder with the memory in its middle, (seen + 1) · memory_width floats, as many as in `GatedRNN`:
 
-        E(x) = ½ ‖x − x̂(x)‖²,        x̂(x) = tanh(C tanh(Σᵥ Bᵥ W Aᵥ x + b) + c)
+        E(x) = ½ ‖x − x̂(x)‖²,        x̂(x) = C tanh(Σᵥ Bᵥ W Aᵥ x + b) + c
 
     A step down the writing loss teaches the memory W to repeat what is stored, as in the delta rule, and a step of 1
     down the energy is nearly x̂. What is stored has the least energy by construction, so that the gradient term of the
@@ -53,7 +53,8 @@ class StringReconstruction(eqx.Module):
 
     def __call__(self, string: Float[Array, " bits"]) -> Float[Array, ""]:
         recalled = recall(self.memory, self.inward, self.outward, string)
-        return 0.5 * jnp.sum((string - jnp.tanh(self.repeat(recalled))) ** 2)
+        # No tanh at the end: with one the memory got a slope from the bits that were already right alone.
+        return 0.5 * jnp.sum((string - self.repeat(recalled)) ** 2)
 
 
 def recall(

@@ -105,7 +105,8 @@ def _reconstruction(patterns: int, updates: int, *, start: str | None = None) ->
             copies=2,
             snapshot=250,
             patience=None,
-            initial=InitialRates(read=1.0, momentum=0.1, decay=0.9),  # a read step of 1 is what the memory repeats
+            warm_up=50,
+            initial=InitialRates(read=1.5, momentum=0.1, decay=0.9),  # a first step of 1 is what the memory repeats
         ),
         expected="not measured yet",
         start=start,
