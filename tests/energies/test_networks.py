@@ -82,7 +82,7 @@ def image_reconstruction(e, x):
     near = np.tanh(conv(e.first, x)) - np.tanh(e.first.bias)
     far = np.tanh(conv(e.second, near)) - np.tanh(e.second.bias)
     around = np.tanh(conv(e.around, far))
-    redrawn = sigmoid(2 * linear(e.redraw, recalled(e, far.ravel())) - 2).reshape(x.shape)
+    redrawn = 0.1 + 0.3 * linear(e.redraw, recalled(e, far.ravel())).reshape(x.shape)
     near_weights, around_weights = conv(e.weights_near, near), conv(e.weights_around, around)
     weights = 2 * sigmoid(spread_out(near_weights, 2) + spread_out(around_weights, 4))
     prior = (near * e.prior_near).sum() + (around * e.prior_around).sum()

@@ -52,7 +52,7 @@ class ImageReconstruction(eqx.Module):
         channels: int = 16,
         seen: int = 143,
         memory_width: int = 64,
-        hidden: int = 256,
+        hidden: int = 512,
         views: int = 2,
         key: PRNGKeyArray,
     ):
@@ -85,8 +85,9 @@ class ImageReconstruction(eqx.Module):
         around = jnp.tanh(self.around(far))
 
         recalled = recall(self.memory, self.inward, self.outward, jnp.ravel(far))
-        # Paper is white and far more frequent than ink: where nothing has been learned, 0.12.
-        redrawn = jax.nn.sigmoid(2 * self.redraw(recalled).reshape(image.shape) - 2)
+        redrawn = 0.1 + 0.3 * self.redraw(recalled).reshape(
+            image.shape
+        )  # as much ink, and spread, as there is at first
 
         looks_damaged = pixel_shuffle(self.weights_near(near), 2) + pixel_shuffle(self.weights_around(around), 4)
         weights = 2 * jax.nn.sigmoid(looks_damaged)
