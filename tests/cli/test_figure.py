@@ -1,6 +1,7 @@
 """`ebmm figure` draws the paper's figures on Omniglot, and saves beside each the numbers that it shows."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import equinox as eqx
@@ -116,6 +117,10 @@ def test_rates_are_those_of_the_model(tmp_path, monkeypatch):
         np.testing.assert_allclose(layers["memory"], np.log1p(np.exp(raw[:, 0, term])), rtol=1e-5)
     np.testing.assert_allclose(report["read_rates"]["rate"], model.read_rates.rates(), rtol=1e-6)
     np.testing.assert_allclose(report["read_rates"]["momentum"], model.read_rates.momenta(), rtol=1e-6)
+
+    ebmm.Memory(replace(model, gradient_term=False), "without").save_pretrained(tmp_path / "without")
+    without = drawn("rates", "--model", "./without")
+    assert without["write_rates"] == {term: report["write_rates"][term] for term in ("energy", "prior")}
 
 
 def test_a_layer_is_named_by_what_its_arrays_have_in_common(conv):

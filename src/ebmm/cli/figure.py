@@ -219,6 +219,7 @@ def rates(asked: Asked) -> Drawn:
     write = {
         term: {name: values[:, layer, index].tolist() for layer, name in enumerate(names)}
         for index, term in enumerate(TERMS)
+        if term != "gradient" or model.gradient_term
     }
     read = {"rate": model.read_rates.rates().tolist(), "momentum": model.read_rates.momenta().tolist()}
     drawn = rates_figure(write, read, title=f"Learned rates of {memory.name}")

@@ -50,6 +50,21 @@ MIXED = (
     ),
     System("ebmm-mixed", "EBMM, mixed RNN", experiment="binary-{patterns}-mixed", columns=("64", "96")),
 )
+RECONSTRUCTION = (
+    checked_row(
+        "ebmm-reconstruction-checked",
+        "EBMM, reconstruction of 64, checked",
+        bundled="binary-reconstruction",
+        batches=1000,
+        columns=("16", "32", "48"),
+    ),
+    System(
+        "ebmm-reconstruction",
+        "EBMM, reconstruction",
+        experiment="binary-{patterns}-reconstruction",
+        columns=("64", "96"),
+    ),
+)
 CHECKED = checked_row(
     "ebmm-rnn-checked",
     "EBMM, gated RNN of 64, checked",
@@ -75,6 +90,9 @@ BINARY = PaperTable(
         "Mixed: another network than the paper's, with as much memory, which stands between learned matrices "
         "(`ebmm.energies.MixedRNN`); eight read steps in place of five, and with 96 strings ten write steps in place "
         "of five; trained on one CPU core. "
+        "Reconstruction: a third network, as large a memory in the middle of an auto-encoder, whose error is the energy "
+        "(`ebmm.energies.StringReconstruction`); fifteen write steps without the gradient term, and ten read steps, "
+        "twelve with 96 strings; trained on one CPU core. "
         "Checked: one model, the bundled one of 64 strings, for up to 64. With 64 it is written as it has learned; "
         "with fewer it reads the strings from themselves after the write, and writes again with longer or shorter "
         "steps, ten lengths at most, until that succeeds. "
@@ -88,6 +106,7 @@ BINARY = PaperTable(
         *RULED,
         *TRAINED,
         *MIXED,
+        *RECONSTRUCTION,
         CHECKED,
         REHEARSED,
         System("modern-hopfield", "modern Hopfield", build=modern_hopfield),

@@ -68,6 +68,8 @@ def rates_figure(
     figure = Figure(figsize=(WIDE, 5.6), layout="constrained")
     figure.suptitle(title, fontsize=10.5)
     *writing, reading = figure.subplots(2, 2).flat
+    while len(writing) > len(write_rates):  # a model without the gradient term has a rate less
+        writing.pop().remove()
     for axis, (term, layers) in zip(writing, write_rates.items(), strict=True):
         what, symbol = WRITING[term]
         _schedule(axis, layers, COLOURS)
