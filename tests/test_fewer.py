@@ -64,7 +64,8 @@ def test_the_bundled_model_of_64_strings_holds_24():
     assert wrong_bits("binary-rnn", 24, as_learned=True) == pytest.approx(32, abs=12)
 
 
+@pytest.mark.parametrize("model", ["binary-mixed", "binary-reconstruction"])
 @pytest.mark.parametrize(("patterns", "paper"), [(1, 0.0), (32, 0.0), (64, 0.5)])
-def test_the_mixed_model_leaves_no_more_wrong_bits_than_the_paper_at_equal_memory(patterns, paper):
-    assert ebmm.Memory.from_pretrained("binary-mixed").memory_size == 8256
-    assert wrong_bits("binary-mixed", patterns) <= paper
+def test_no_more_bits_are_wrong_than_in_the_paper_at_equal_memory(model, patterns, paper):
+    assert ebmm.Memory.from_pretrained(model).memory_size == 8256
+    assert wrong_bits(model, patterns) <= paper
