@@ -63,7 +63,9 @@ def _strings_in(ending: str, patterns: int) -> Experiment:
     )
 
 
-def _mixed(patterns: int, updates: int, *, write_steps: int = 5, start: str | None = None) -> Experiment:
+def _mixed(
+    patterns: int, updates: int, *, write_steps: int = 5, read_steps: int = 8, start: str | None = None
+) -> Experiment:
     """The same strings and memory in `MixedRNN`, which learns on a CPU."""
     return Experiment(
         name=f"binary-{patterns}-mixed",
@@ -71,7 +73,7 @@ def _mixed(patterns: int, updates: int, *, write_steps: int = 5, start: str | No
         network="MixedRNN",
         on="strings",
         write_steps=write_steps,
-        read_steps=8,
+        read_steps=read_steps,
         settings=Settings(
             updates=updates,
             stages=(Stage(patterns, 2, updates),),
@@ -162,7 +164,7 @@ STRINGS = (
     *(_strings(count, updates, expected=FROM_64, start="binary-rnn") for count, updates in FROM_64_UPDATES.items()),
     _strings(64, 23_000, expected="not measured yet; with one copy of each string some 9.5 minutes on one H200"),
     _mixed(64, 16_000),  # it holds fewer as well
-    _mixed(96, 5_500, write_steps=10, start="binary-mixed"),
+    _mixed(96, 5_500, write_steps=10, read_steps=12, start="binary-mixed"),
     RECONSTRUCTION,
     *(_strings_in(ending, patterns) for ending in OTHERS for patterns in COUNTS),
     Experiment(
