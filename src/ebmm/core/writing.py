@@ -62,7 +62,7 @@ def write(
     """The writable layers after all write steps on these patterns, θ⁽ᵀ⁾.
 
     Without the gradient term α is 0, whatever its rates are: the paper found the energy alone to be enough, and a step
-    costs a third. It is for energies whose minimum is at what they store by construction.
+    costs less. It is for energies whose minimum is at what they store by construction.
     """
     initial = writable_layers(energy, where)
 

@@ -17,10 +17,9 @@ class ImageReconstruction(eqx.Module):
         E(x) = Σ ½ m(x) (x − x̂(x))² + p(x),        x̂(x) = decoder(memory(encoder(x)))
 
     A step down the writing loss teaches the memory to redraw what is stored, and a step down the energy pulls a damaged
-    drawing towards what the memory redraws of it. The weights m, which grow where a drawing looks damaged, and the
-    prior p see a drawing in small windows, and are static. The energy of a stored drawing has its minimum near the
-    drawing without being told so: the gradient term of the writing loss can be left out (`gradient_term=False`), and a
-    write step costs a fraction of what it does otherwise.
+    drawing towards what the memory redraws of it. The weights m, which can tell damage from drawing, and the prior p
+    see a drawing in small windows, and are static. The energy has its minimum near a stored drawing without being told
+    so: the gradient term of the writing loss can be left out (`gradient_term=False`), which makes write steps cheaper.
 
     The memory sees the features in several views, each through a static matrix. Features of a blank place are taken
     off behind tanh, as in `MixedImageRNN`.
@@ -33,7 +32,7 @@ class ImageReconstruction(eqx.Module):
     outward: eqx.nn.Linear
     redraw: eqx.nn.Linear
     around: Convolution
-    """Of the second layer's features: windows of 13×13 pixels, for weights and prior."""
+    """Of the second layer's features: windows of 17×17 pixels, for weights and prior."""
     weights_near: Convolution
     weights_around: Convolution
     prior_near: Float[Array, " channels"]
