@@ -70,6 +70,18 @@ def test_initial_values_are_arguments():
     np.testing.assert_allclose(model.read_rates.momenta(), [0.9, 0.45], rtol=1e-5)
 
 
+def test_without_the_gradient_term_the_other_rates_are_the_same(float64):
+    energy = GatedRNN(bits=6, memory_width=3, hidden=8, hops=2, key=jax.random.key(0))
+    patterns = strings(4, 6)
+    with_it, without = (
+        new_model(energy, patterns, domain=(-1.0, 1.0), write_steps=2, gradient_term=term) for term in (True, False)
+    )
+    assert (with_it.gradient_term, without.gradient_term) == (True, False)
+    used = np.array([0, 2])
+    np.testing.assert_allclose(without.write_rates()[..., used], with_it.write_rates()[..., used], rtol=1e-9)
+    np.testing.assert_allclose(without.read_rates.rates(), with_it.read_rates.rates(), rtol=1e-9)
+
+
 def test_layers_that_start_at_zero_or_have_no_slope_get_useful_rates(float64):
     network = eqx.nn.MLP(3, "scalar", 4, 1, activation=jnp.tanh, key=jax.random.key(0))
     zero = eqx.tree_at(lambda e: [layer.bias for layer in e.layers], network, [jnp.zeros(4), jnp.zeros(1)])

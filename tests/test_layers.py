@@ -78,3 +78,13 @@ def test_he_initialisation(float64):
     np.testing.assert_allclose(convolution.kernel.std(), np.sqrt(2 / 360), rtol=0.02)
     assert not linear.bias.any()
     assert not convolution.bias.any()
+
+
+def test_a_layer_that_keeps_size_does_so():
+    x = jax.random.normal(jax.random.key(1), (200,))
+    plain = layers.keeping_size(200, 4000, key=jax.random.key(0))
+    assert plain.bias is None
+    assert float(jnp.std(plain(x)) / jnp.sqrt(jnp.mean(x**2))) == pytest.approx(1.0, rel=0.05)
+    assert float(jnp.std(layers.keeping_size(200, 4000, bias=0.1, key=jax.random.key(0)).bias)) == pytest.approx(
+        0.1, rel=0.05
+    )

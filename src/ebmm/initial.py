@@ -73,8 +73,9 @@ def initial_rates(
         patterns, slopes = patterns[usual], slopes[usual]
         if gradient_term:
             gradients = writing_gradients(energy, where, layers, patterns)
-        else:  # a rate that is not used
-            gradients = 2 * (energy_gradient(energy, where, layers, patterns),)
+        else:
+            of_energy = energy_gradient(energy, where, layers, patterns)
+            gradients = of_energy, of_energy  # the second only fills a column of rates that is not used
         norms = jnp.array([[optax.tree.norm(layer) for layer in trees] for trees in (layers, *gradients)])
         # A layer that starts at zero is measured by the size that the others would give it.
         sizes = jnp.array([sum(array.size for array in jax.tree.leaves(layer)) for layer in layers])

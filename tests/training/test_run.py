@@ -126,6 +126,12 @@ def test_other_numbers_of_strings_start_from_the_bundled_model(tmp_path, name, b
     assert json.loads((tmp_path / "started/config.json").read_text())["start"] is not None
 
 
+def test_an_experiment_may_write_without_the_gradient_term(tmp_path):
+    without = replace(DEBUG, gradient_term=False)
+    assert Run.open(without, tmp_path / "without").model.gradient_term is False
+    assert identity(without, 0) != identity(DEBUG, 0)
+
+
 def test_a_folder_with_a_run_is_not_overwritten(finished):
     with pytest.raises(ValueError, match="holds a run already; resume it with --resume"):
         Run.open(DEBUG, finished, seed=3)
